@@ -1,0 +1,49 @@
+"""Errors that a person is meant to read, and the exit codes of the command.
+
+Exit codes are Jepsen's: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 internal error; and 130 for an
+interrupt before there was a verdict.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+EXIT_VALID = 0
+EXIT_INVALID = 1
+EXIT_UNKNOWN = 2
+EXIT_INTERRUPTED = 130
+EXIT_BAD_INPUT = 254
+EXIT_ERROR = 255
+
+
+class SplitbrainError(Exception):
+    """Something went wrong that the person at the keyboard can understand: its text is one clear line (exit 255).
+
+    `tail` holds lines of evidence that are printed below it, such as the end of a node's log.
+    """
+
+    exit_code = EXIT_ERROR
+
+    def __init__(self, message: str, *, tail: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.tail = tuple(tail)
+
+
+class BadInput(SplitbrainError):
+    """An argument, a scenario or a file that cannot be used: what, where, what was meant, what to do (exit 254)."""
+
+    exit_code = EXIT_BAD_INPUT
+
+
+class BadHistory(BadInput):
+    """A history that breaks the rules of histories, or a file of one that cannot be read; says where."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A clause for the end of an error: the nearest known word, or all of them where none is near."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known: {', '.join(names)}" if names else "there are none"

@@ -1,0 +1,101 @@
+"""Histories on disk: an Arrow stream while a run is going on, Parquet when it is done.
+
+The stream ends with a row of our own (f = "end", value = the number of rows before it). A file without it was cut off:
+its controller was killed. Such a history is read up to its last whole batch and says so, since what it does not contain
+may have happened.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chaos.model.errors import BadHistory
+from chaos.model.history import SCHEMA, SCHEMA_VERSION, History, to_table
+from chaos.model.op import CONTROLLER, INFO
+
+STREAM_SUFFIX = ".arrows"
+PARQUET_SUFFIX = ".parquet"
+END = "end"
+
+
+class HistoryWriter:
+    """An Arrow stream that is appended to batch by batch, each handed to the operating system at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb", buffering=0)
+        self._stream = pa.ipc.new_stream(self._file, SCHEMA)
+        self._rows = 0
+
+    def append(self, table: pa.Table) -> None:
+        """Add rows, in the order of the history."""
+        self._stream.write_table(table)
+        self._rows += table.num_rows
+
+    def close(self) -> None:
+        """Write the end marker. Closing twice is harmless."""
+        if not self._file.closed:
+            row = (self._rows, 2**63 - 1, CONTROLLER, int(INFO), END, None, self._rows, *[None] * 8)
+            self._stream.write_table(to_table([row]))
+            self._stream.close()
+            self._file.close()
+
+
+def read(path: Path) -> History:
+    """Load a history from a stream or a Parquet file, validated.
+
+    A stream without its end marker gives what can be read, with `cut` saying why it is not whole. Raises BadHistory for a
+    file that is no history at all, is of a version that this one does not read, or breaks the rules of histories.
+    """
+    try:
+        table, cut = _read_parquet(path) if path.suffix == PARQUET_SUFFIX else _read_stream(path)
+    except OSError as error:
+        raise BadHistory(f"{path}: cannot be read: {error.strerror or error}") from error
+    version = (table.schema.metadata or {}).get(b"splitbrain.schema", b"none").decode()
+    if version != str(SCHEMA_VERSION):
+        raise BadHistory(f"{path}: history schema {version}; this version reads {SCHEMA_VERSION}")
+    try:
+        return History.from_table(table, cut).validate()
+    except BadHistory as error:
+        raise BadHistory(f"{path}: {error}") from error
+
+
+def write_parquet(history: History, path: Path) -> None:
+    """Keep a history as Parquet, whole or not at all; that it was cut is kept too."""
+    table = history.to_table()
+    metadata = dict(table.schema.metadata or {})
+    if history.cut:
+        metadata[b"splitbrain.cut"] = history.cut.encode()
+    aside = path.with_suffix(path.suffix + ".part")
+    pq.write_table(table.replace_schema_metadata(metadata), aside, compression="zstd")
+    aside.replace(path)
+
+
+def _read_parquet(path: Path) -> tuple[pa.Table, str | None]:
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowException as error:
+        raise BadHistory(f"{path}: not a Parquet file that can be read: {error}") from error
+    cut = (table.schema.metadata or {}).get(b"splitbrain.cut")
+    return table, cut.decode() if cut else None
+
+
+def _read_stream(path: Path) -> tuple[pa.Table, str | None]:
+    batches: list[pa.RecordBatch] = []
+    problem = ""
+    with path.open("rb") as file:
+        try:
+            reader = pa.ipc.open_stream(file)
+        except (pa.ArrowException, OSError) as error:
+            raise BadHistory(f"{path}: not a history: {error}") from error
+        try:
+            batches.extend(reader)
+        except (pa.ArrowException, OSError) as error:
+            problem = f", where a batch is broken ({error})"
+    table = pa.Table.from_batches(batches, reader.schema)
+    rows = table.num_rows
+    if rows and table.column("f")[rows - 1].as_py() == END and table.column("value")[rows - 1].as_py() == rows - 1:
+        return table.slice(0, rows - 1), None
+    return table, f"it ends after {rows} ops without its end marker{problem}: the controller was stopped before it could finish"

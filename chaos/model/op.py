@@ -1,0 +1,96 @@
+"""One operation of a history, in Jepsen's sense: an invocation, later completed ok, fail or info.
+
+`fail` means that it certainly did not happen. `info` means that nobody knows: a time-out, a lost connection, a nack
+whose cause is not known. Everything that a checker concludes rests on this difference.
+
+Conventions of our histories (a row an op; who appends which):
+
+====================  ==========  ====================================================================================
+f                     process     meaning
+====================  ==========  ====================================================================================
+`publish`             client >=0  value = message id, unique per attempt; ok = confirmed; fail = returned or refused
+`consume`             client >=0  invoke = a credit granted (or a poll); ok = delivered, value = id, None = empty answer
+`ack`                 client >=0  value = id; ok = known to have taken effect; info = sent (AMQP never answers an ack)
+`open`                client >=0  a client connects to `node`; ok / info; `channel` is the incarnation that it opened
+`close`               client >=0  info, unpaired: the client's connection is gone; `error` says why
+`inject`, `undo`      NEMESIS     key = fault id; detail as `chaos.model.schedule` describes; ok of undo says whether it bit
+`leader`              OBSERVER    a sampled belief: invoke when asked, ok when answered (key = scope, node, term,
+                                  incarnation, detail.role), info when no answer came
+`belief`              OBSERVER    info, unpaired: the same as an exact event (simulation): the role holds from `time` on
+`exit`                OBSERVER    info, unpaired: the broker's process on `node` ended (detail.asked: whether a fault did it)
+`log`                 OBSERVER    info, unpaired: a line in a node's log that is never normal (error = the line)
+`phase`               CONTROLLER  info, unpaired: detail.name = provision, open, work, undo, serve, drain, collect
+`drain`               CONTROLLER  ok = complete for `key`; info = not, and why (error)
+`serve`               CONTROLLER  ok = every node serves again after all faults were undone; info = not, and why
+`stall`               CONTROLLER  info, unpaired: the controller itself was late; value = for how long, ns
+====================  ==========  ====================================================================================
+
+A delivered message that was not ours, or whose payload did not match its checksum, is a `consume` ok with
+`error` = "corrupt" or "foreign" and what is known in `detail`. `detail.queue` names the queue that the payload says it
+was published to, when that is not `key` (misrouted).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+NEMESIS = -1
+OBSERVER = -2
+CONTROLLER = -3
+
+PROCESS_NAMES: Mapping[int, str] = {NEMESIS: "nemesis", OBSERVER: "observer", CONTROLLER: "controller"}
+
+CORRUPT = "corrupt"
+FOREIGN = "foreign"
+
+
+class OpType(IntEnum):
+    """What a row of the history says of its operation."""
+
+    INVOKE = 0
+    OK = 1
+    FAIL = 2
+    INFO = 3
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+INVOKE, OK, FAIL, INFO = OpType.INVOKE, OpType.OK, OpType.FAIL, OpType.INFO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """One row of a history.
+
+    index: its place in the history, from 0. time: ns since the run began, on the controller's clock.
+    process: a logical client (0 and up; a new number after an unknown outcome), or one of ours (below 0).
+    op: index of the invocation that a completion belongs to; None for invocations and unpaired rows.
+    channel: which incarnation of the process's connection. term: the leader's term where one is known.
+    incarnation: which life of the node's broker process. detail: anything richer, as JSON.
+    """
+
+    index: int
+    time: int
+    process: int
+    type: OpType
+    f: str
+    key: str | None = None
+    value: int | None = None
+    node: str | None = None
+    error: str | None = None
+    detail: Mapping[str, Any] | None = None
+    op: int | None = None
+    channel: int | None = None
+    redelivered: bool | None = None
+    term: int | None = None
+    incarnation: int | None = None
+
+    def __str__(self) -> str:
+        who = PROCESS_NAMES.get(self.process, str(self.process))
+        parts = [f"#{self.index}", f"{self.time / 1e9:.6f}s", who, str(self.type), self.f]
+        parts += [f"{name}={value}" for name in ("key", "value", "node", "term", "error") if (value := getattr(self, name)) is not None]
+        return " ".join(parts)

@@ -1,0 +1,100 @@
+"""Faults as data: what is to happen when, and to whom.
+
+A nemesis turns a seed into a *schedule* of `Fault`s. A fault names a role ("leader"); when it falls due it is
+resolved to *actions* on nodes that exist, which a cluster carries out. The schedule keeps the role, the history keeps
+the actions. A schedule can be saved, edited, replayed and shrunk.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from chaos.model.errors import BadInput
+
+SCHEMA = 1
+
+# The verbs that clusters know. A cluster says which of them it can do here, and why not the others.
+CUT = "cut"  # args: links [[source, target], ...] directed; service: a service of the broker, or None for all
+KILL = "kill"  # SIGKILL of `process` on each node; what was written stays; undo starts it again
+STOP = "stop"  # SIGTERM, an orderly stop; undo starts it again
+POWER_OFF = "power-off"  # as kill, and writes that were not synced are lost; undo starts it again
+PAUSE = "pause"  # SIGSTOP; undo resumes
+CLOCK = "clock"  # args: offset (ns), rate (1.0 = true), strobe (ns between jumps to and fro; 0 = none)
+LOSS = "loss"  # args: links [[source, target], ...]; probability of each packet's (message's) loss
+VERBS = (CUT, KILL, STOP, POWER_OFF, PAUSE, CLOCK, LOSS)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing done to a cluster: a verb, the nodes that it is done to, and arguments as JSON data.
+
+    For link verbs `nodes` are the nodes whose links are hurt. `process` names which process (the broker, or a helper
+    of it); args as noted beside the verbs.
+    """
+
+    verb: str
+    nodes: tuple[str, ...]
+    args: Mapping[str, Any] = field(default_factory=dict)
+    process: str = "broker"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"verb": self.verb, "nodes": list(self.nodes), "args": dict(self.args), "process": self.process}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Action:
+        return Action(data["verb"], tuple(data["nodes"]), dict(data["args"]), data["process"])
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One planned fault.
+
+    id: unique in its schedule. nemesis, kind: who resolves it and which of its kinds. at: ns since the work phase
+    began; or, with a trigger, ns after the trigger fires (the first time that it does once `after` ns of work have
+    passed). duration: ns in force. target: a role ("leader", "one", "minority", "majority", "all") or node names
+    joined with "+". draw: the fault's own seed, from which a role that leaves a choice is resolved.
+    """
+
+    id: str
+    nemesis: str
+    kind: str
+    at: int
+    duration: int
+    target: str = "one"
+    trigger: str | None = None
+    after: int = 0
+    draw: int = 0
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The faults of a run, ordered by time."""
+
+    faults: tuple[Fault, ...] = ()
+
+    def dumps(self) -> str:
+        """As JSON text, a fault a line, so that it can be edited and compared by line."""
+        lines = ",\n  ".join(json.dumps(asdict(fault), sort_keys=True) for fault in self.faults)
+        return f'{{"schema": {SCHEMA}, "faults": [\n  {lines}\n]}}\n'
+
+    @staticmethod
+    def loads(text: str, where: str = "schedule") -> Schedule:
+        """Read back what `dumps` wrote.
+
+        Raises BadInput naming `where` for text that is not a schedule of this version.
+        """
+        try:
+            data = json.loads(text)
+            if data["schema"] != SCHEMA:
+                raise BadInput(f"{where}: schedule schema {data['schema']!r} is not one that this version reads ({SCHEMA})")
+            return Schedule(tuple(Fault(**fault) for fault in data["faults"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"{where}: not a schedule: {error}") from error
+
+    def without(self, fault_id: str) -> Schedule:
+        """The same schedule with one fault taken out."""
+        return Schedule(tuple(fault for fault in self.faults if fault.id != fault_id))

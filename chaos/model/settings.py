@@ -1,0 +1,166 @@
+"""Settings as data: what a broker, nemesis, workload or checker can be told, with type, default and meaning.
+
+One declaration serves validation, `splitbrain list`, the commented scenario of `splitbrain init`, and the report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chaos.model.errors import BadInput, did_you_mean
+
+_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|min|m|h)")
+
+
+def parse_duration(text: object) -> int:
+    """"250ms", "10s", "1m30s" as integer nanoseconds, with an optional sign.
+
+    Raises ValueError for anything else, bare numbers included: a duration carries its unit.
+    """
+    if isinstance(text, str):
+        body = text.strip()
+        sign = -1 if body.startswith("-") else 1
+        body = body.lstrip("+-")
+        parts = _DURATION.findall(body)
+        if parts and "".join(number + unit for number, unit in parts) == body:
+            return sign * sum(round(float(number) * _UNITS[unit]) for number, unit in parts)
+    raise ValueError(f"{text!r} is not a duration: write a number with a unit, such as \"250ms\", \"10s\" or \"2m\"")
+
+
+def format_duration(ns: int) -> str:
+    """The shortest text that `parse_duration` reads back to about the same."""
+    for unit in ("m", "s", "ms", "us"):
+        size = _UNITS[unit]
+        if abs(ns) >= size and ns * 1000 % size == 0 and (unit != "m" or ns % size == 0):
+            return f"{ns / size:g}{unit}"
+    return f"{ns}ns"
+
+
+def duration(value: object) -> int:
+    """Setting type: a duration with its unit, kept in ns; integers are taken as ns already parsed."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else parse_duration(value)
+
+
+def integer(low: int | None = None, high: int | None = None) -> Callable[[object], int]:
+    """Setting type: a whole number within bounds."""
+
+    def convert(value: object) -> int:
+        if isinstance(value, str):
+            value = int(value) if re.fullmatch(r"[+-]?\d+", value) else value
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(f"{value!r} is not a whole number")
+        if (low is not None and value < low) or (high is not None and value > high):
+            raise ValueError(f"{value} is out of range: {'' if low is None else f'at least {low}'}{'' if high is None else f', at most {high}'}".strip(", "))
+        return value
+
+    return convert
+
+
+def number(low: float | None = None, high: float | None = None) -> Callable[[object], float]:
+    """Setting type: a number within bounds."""
+
+    def convert(value: object) -> float:
+        if isinstance(value, str):
+            try:
+                value = float(value)
+            except ValueError:
+                raise ValueError(f"{value!r} is not a number") from None
+        if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
+            raise ValueError(f"{value!r} is not a number")
+        if (low is not None and value < low) or (high is not None and value > high):
+            raise ValueError(f"{value} is out of range: {'' if low is None else f'at least {low}'}{'' if high is None else f', at most {high}'}".strip(", "))
+        return float(value)
+
+    return convert
+
+
+def boolean(value: object) -> bool:
+    """Setting type: true or false."""
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
+def text(value: object) -> str:
+    """Setting type: any text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not text")
+    return value
+
+
+def choice(*known: str) -> Callable[[object], str]:
+    """Setting type: one of the words."""
+
+    def convert(value: object) -> str:
+        if value not in known:
+            raise ValueError(f"{value!r} is not one of them: {did_you_mean(str(value), known)}")
+        return str(value)
+
+    return convert
+
+
+def choices(*known: str) -> Callable[[object], tuple[str, ...]]:
+    """Setting type: a list of the words, without repeats; on the command line joined with commas."""
+
+    def convert(value: object) -> tuple[str, ...]:
+        words = value.split(",") if isinstance(value, str) else value
+        if not isinstance(words, list | tuple) or not words:
+            raise ValueError(f"{value!r} is not a list of: {', '.join(known)}")
+        one = choice(*known)
+        chosen = tuple(one(word) for word in words)
+        if len(dict.fromkeys(chosen)) != len(chosen):
+            raise ValueError(f"{value!r} names one of them twice")
+        return chosen
+
+    return convert
+
+
+def optional(convert: Callable[[object], Any]) -> Callable[[object], Any]:
+    """Setting type: as `convert`, or absent (None)."""
+    return lambda value: None if value is None else convert(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One thing that can be told. `convert` turns what was written into the value, or raises ValueError saying why.
+
+    `default` is written as a person would write it ("10s") and goes through `convert` too.
+    """
+
+    name: str
+    convert: Callable[[object], Any]
+    default: Any
+    meaning: str
+
+
+def resolve(settings: Sequence[Setting], given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The value of every setting: what was given, else its default.
+
+    Raises BadInput with the dotted key (`where`.name) for an unknown name or a value that cannot be used.
+    """
+    known = {setting.name: setting for setting in settings}
+    for name in given:
+        if name not in known:
+            raise BadKey(f"{where}.{name}", f"unknown setting {name!r}; {did_you_mean(name, known)}")
+    values = {}
+    for setting in settings:
+        try:
+            values[setting.name] = setting.convert(given.get(setting.name, setting.default))
+        except ValueError as error:
+            raise BadKey(f"{where}.{setting.name}", str(error)) from None
+    return values
+
+
+class BadKey(BadInput):
+    """A value of a scenario that cannot be used, with its dotted key; whoever knows the file adds its line."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(f"{key}: {problem}")
+        self.key = key
+        self.problem = problem

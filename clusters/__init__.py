@@ -1,0 +1,1 @@
+"""What is broken: a cluster is hosts x a broker, or a simulation."""

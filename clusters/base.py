@@ -1,0 +1,180 @@
+"""What a cluster is, whether simulated or real: nodes that can be hurt, and clients that can be served.
+
+All times are integer nanoseconds on the run's clock (`Clock.now`). A cluster raises SplitbrainError with one clear line
+(and the tail of a node's log) when it cannot come up, and has then removed what it made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from chaos.kernel.clock import Clock
+from chaos.kernel.streams import Streams
+from chaos.model.schedule import Action
+
+
+class Failed(Exception):
+    """The operation certainly did not happen: a publish returned as unroutable, or refused before it was enqueued."""
+
+
+class Unknown(Exception):
+    """Nobody knows whether the operation happened: a time-out, a lost connection, a nack whose cause is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message handed to a consumer. `tag` is the client's own handle, for the ack."""
+
+    queue: str
+    body: bytes
+    redelivered: bool
+    tag: Any = None
+
+
+class QueueClient(Protocol):
+    """One connection to one node, never reconnecting by itself: what is lost is seen to be lost.
+
+    `on_lost` is set by whoever uses the client, and called once with the reason when the connection is gone.
+    Operations in flight then raise Unknown.
+    """
+
+    node: str
+    on_lost: Callable[[str], None]
+
+    def publish(self, queue: str, body: bytes) -> Awaitable[None]:
+        """Publish and wait for the confirm. Starts at once, so that many can be in flight. Raises Failed, Unknown."""
+
+    async def subscribe(self, queue: str, prefetch: int, deliver: Callable[[Delivery], None]) -> None:
+        """Begin to consume: at most `prefetch` deliveries are unacknowledged at a time. Raises Unknown."""
+
+    async def get(self, queue: str) -> Delivery | None:
+        """Poll for one message; None when the queue answered that it is empty. Raises Failed, Unknown."""
+
+    def ack(self, delivery: Delivery) -> Awaitable[bool]:
+        """Acknowledge. True: known to have taken effect; False: sent, and nobody will say. Raises Unknown."""
+
+    async def close(self) -> None:
+        """Close in order; never raises, and does not call `on_lost`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """A fault in force: since when, on each node, by that node's own agent (run clock); and what shows it."""
+
+    times: Mapping[str, int]
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """A fault undone: when on each node, and whether it bit (None: this fault leaves no trace that could tell)."""
+
+    times: Mapping[str, int]
+    bit: bool | None
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderView:
+    """What a node itself held to be true of leadership in `scope` (a queue, a partition) at some time in [asked, answered].
+
+    role: "leader", "follower", "candidate", or what the broker calls it. term: None where the broker has none.
+    incarnation: which life of the broker's process answered. exact: not a sample but an event, the role holding from
+    `answered` until the node's next one (asked = answered).
+    """
+
+    scope: str
+    node: str
+    role: str
+    term: int | None
+    asked: int
+    answered: int
+    incarnation: int
+    exact: bool = False
+
+
+class Observer(Protocol):
+    """Who is told what a cluster notices by itself. Calls are cheap and come on the run's loop."""
+
+    def leader(self, view: LeaderView) -> None:
+        """A node's belief about leadership."""
+
+    def exited(self, node: str, incarnation: int, time: int, reason: str, asked: bool) -> None:
+        """A broker process ended; `asked` when a fault of ours did it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What is in a queue, as its own replicas say, with no consumer open: messages, and replicas that serve."""
+
+    ready: int
+    unacked: int
+    serving: int
+    replicas: int
+
+    @property
+    def drained(self) -> bool:
+        return self.ready == 0 and self.unacked == 0 and self.serving == self.replicas
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a cluster is made from. `settings` holds a value for each of the broker's settings; `version` the part after
+    the @, or None. `on` is "simulated" or a kind of host."""
+
+    run: str
+    broker: str
+    version: str | None
+    nodes: int
+    settings: Mapping[str, Any]
+    clock: Clock
+    streams: Streams
+    observer: Observer
+    keep: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Cluster(Protocol):
+    """A cluster under test. Nodes are named n1, n2, ...; clients may be the end of a link as "clients"."""
+
+    nodes: tuple[str, ...]
+    services: tuple[str, ...]  # what a cut may name: "clients", "replication", ...
+
+    def abilities(self) -> Mapping[str, str | None]:
+        """Each verb of `chaos.model.schedule`: None if it can be done here, else why not. Known before `up`."""
+
+    async def up(self, report: Callable[[str], None]) -> None:
+        """Provision, start, and return once every node serves. `report` takes a line of progress at a time."""
+
+    async def down(self) -> None:
+        """Remove all that was made (unless told to keep it). Safe to call at any time, more than once."""
+
+    def versions(self) -> Mapping[str, str]:
+        """What was met: broker, image, protocol. For the record."""
+
+    async def declare(self, queue: str) -> None:
+        """Make a queue of the broker's kind, replicated as the settings say."""
+
+    async def connect(self, node: str, name: str) -> QueueClient:
+        """A client of that node. Raises Unknown when the node cannot be reached now."""
+
+    async def inject(self, fault: str, action: Action) -> Injected:
+        """Carry out one action of a fault. (fault, action) pairs are undone together by `undo(fault)`."""
+
+    async def undo(self, fault: str) -> Undone:
+        """Undo all actions of a fault, and say whether it bit. Undoing twice, or what never was, is harmless."""
+
+    def leader(self, scope: str | None = None) -> str | None:
+        """Which node is believed to lead now (the newest term's claim), from the views seen so far."""
+
+    async def serving(self) -> Mapping[str, str | None]:
+        """Each node: None if it serves a confirmed publish now, else why not."""
+
+    async def counts(self, queue: str) -> Counts:
+        """Ask the queue directly. Raises Unknown when it cannot be asked now."""
+
+    async def collect(self, directory: Path) -> Sequence[tuple[str, str]]:
+        """Write each node's logs below `directory`; return (node, line) for lines that are never normal."""

@@ -1,0 +1,1 @@
+"""What is kept and shown: the store of runs, and reports."""
