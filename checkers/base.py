@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from chaos.model.history import History
 from chaos.model.settings import Setting
-from chaos.model.verdict import ANOMALIES_KEPT, Result, Verdict
+from chaos.model.verdict import ANOMALIES_KEPT, Result
 
 
 class Split(StrEnum):
@@ -19,9 +19,6 @@ class Split(StrEnum):
     MESSAGE = "message"  # by key and bucket of message ids
     KEY = "key"  # by key (queue), all of it in order
     RUN = "run"  # not at all
-
-
-_RANK = {Verdict.NOT_APPLICABLE: 0, Verdict.VALID: 1, Verdict.UNKNOWN: 2, Verdict.INVALID: 3}
 
 
 class Checker(ABC):
@@ -43,9 +40,11 @@ class Checker(ABC):
 
     def merge(self, results: Sequence[Result]) -> Result:
         """One result from those of the parts: worst verdict with its reason, counts add, the first anomalies by index."""
-        worst = max(results, key=lambda result: _RANK[result.verdict])
+        worst = max(results, key=lambda result: result.verdict.rank)
         counts: Counter[str] = Counter()
         for result in results:
             counts.update(result.counts)
         anomalies = sorted((a for result in results for a in result.anomalies), key=lambda a: (a.ops, a.kind))
-        return Result(self.name, worst.verdict, worst.reason, dict(counts), tuple(anomalies[:ANOMALIES_KEPT]), worst.metrics)
+        return Result(
+            self.name, worst.verdict, worst.reason, dict(counts), tuple(anomalies[:ANOMALIES_KEPT]), worst.metrics
+        )

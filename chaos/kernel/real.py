@@ -26,7 +26,7 @@ class RealClock:
 
 
 async def watch_for_stalls(stalled: Callable[[int], None], clock: RealClock) -> None:
-    """Call `stalled(ns)` whenever this very loop came STALL or more too late, for whatever reason. Runs until cancelled.
+    """Call `stalled(ns)` whenever this very loop came STALL or more too late. Runs until cancelled.
 
     What was measured across a stall says something of the controller, not of the broker.
     """

@@ -75,7 +75,19 @@ class Recorder:
             return None
         process, f, key, asked, node, channel = begun
         return self._append(
-            process, type_, f, key, asked if value is None else value, node, error, detail, op, channel, redelivered, term, incarnation
+            process,
+            type_,
+            f,
+            key,
+            asked if value is None else value,
+            node,
+            error,
+            detail,
+            op,
+            channel,
+            redelivered,
+            term,
+            incarnation,
         )
 
     def note(
@@ -146,7 +158,23 @@ class Recorder:
         now = self._clock.now()
         text = json.dumps(detail, sort_keys=True, separators=(",", ":")) if detail else None
         self._rows.append(
-            (index, now, process, int(type_), f, key, value, node, error, text, op, channel, redelivered, term, incarnation)
+            (
+                index,
+                now,
+                process,
+                int(type_),
+                f,
+                key,
+                value,
+                node,
+                error,
+                text,
+                op,
+                channel,
+                redelivered,
+                term,
+                incarnation,
+            )
         )
         counted = (f, type_)
         self.counts[counted] = self.counts.get(counted, 0) + 1
@@ -172,4 +200,3 @@ class Recorder:
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(None)
-

@@ -1,4 +1,4 @@
-"""Randomness in streams keyed (seed, component, purpose), so that removing one user of it does not reshuffle the rest."""
+"""Randomness in streams keyed (seed, component, purpose): removing one user of it does not reshuffle the rest."""
 
 from __future__ import annotations
 

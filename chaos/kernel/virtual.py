@@ -1,8 +1,9 @@
 """An asyncio loop whose clock is virtual: time stands still while anything can run, then jumps to the next event.
 
-There is one heap of events keyed (time, sequence). A simulator puts plain callbacks on it with `at`, which is cheap;
-asyncio's own timers live on the same heap, so that clients written with `await asyncio.sleep` share the order. Events at
-the same time happen in the order in which they were put there. Nothing here depends on addresses, hashes or the machine.
+There is one heap of events keyed (time, sequence). A simulator puts plain callbacks on it with `at`, which is
+cheap; asyncio's own timers live on the same heap, so that clients written with `await asyncio.sleep` share the order.
+Events at the same time happen in the order in which they were put there. Nothing here depends on addresses, hashes or
+the machine.
 
 The loop has no sockets, no subprocesses and no threads: asking for one is an error, because its answer could not be
 repeated.
@@ -14,11 +15,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from heapq import heappop, heappush
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
 
 from chaos.kernel.clock import SECOND
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 Event = tuple[int, int, Callable[..., object], tuple[Any, ...]]
 
 
@@ -43,7 +45,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def at(self, time: int, callback: Callable[..., object], *args: Any) -> None:
-        """Call back at a virtual time (ns), or now if that is past. Cannot be cancelled: let the callback look first."""
+        """Call back at a virtual time (ns), or now if that is past. It cannot be cancelled: the callback looks first."""
         self._sequence += 1
         heappush(self._heap, (time if time > self._now else self._now, self._sequence, callback, args))
 
@@ -52,21 +54,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now / SECOND
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         self.at(round(when * SECOND), self._timer_due, handle)
         return handle
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
     ) -> asyncio.TimerHandle:
         time = self._now + round(delay * SECOND)
         handle = asyncio.TimerHandle(time / SECOND, callback, args, self, context)
         self.at(time, self._timer_due, handle)
         return handle
 
-    def run_in_executor(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def run_in_executor(self, executor: object, func: object, *args: Any) -> NoReturn:  # type: ignore[override]
         raise RuntimeError("threads have no place in a simulation: what they do cannot be repeated from a seed")
 
     def _timer_due(self, handle: asyncio.TimerHandle) -> None:
@@ -107,5 +109,3 @@ def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
     loop = VirtualLoop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(main(loop))
-
-

@@ -159,11 +159,23 @@ class History:
             return Words(column.codes[rows], column.words)
 
         return History(
-            index=self.index[rows], time=self.time[rows], process=self.process[rows], type=self.type[rows],
-            f=words(self.f), key=words(self.key), value=self.value[rows], node=words(self.node), error=words(self.error),
-            detail_text=[self.detail_text[row] for row in rows], op=self.op[rows], channel=self.channel[rows],
-            redelivered=self.redelivered[rows], term=self.term[rows], incarnation=self.incarnation[rows], cut=self.cut,
-        )  # fmt: skip
+            index=self.index[rows],
+            time=self.time[rows],
+            process=self.process[rows],
+            type=self.type[rows],
+            f=words(self.f),
+            key=words(self.key),
+            value=self.value[rows],
+            node=words(self.node),
+            error=words(self.error),
+            detail_text=[self.detail_text[row] for row in rows.tolist()],
+            op=self.op[rows],
+            channel=self.channel[rows],
+            redelivered=self.redelivered[rows],
+            term=self.term[rows],
+            incarnation=self.incarnation[rows],
+            cut=self.cut,
+        )
 
     def validate(self) -> History:
         """The history itself, if it keeps the rules.
@@ -179,7 +191,10 @@ class History:
             (np.flatnonzero(np.diff(self.index) <= 0) + 1, "its index is not above the one before"),
             (np.flatnonzero(np.diff(self.time) < 0) + 1, "its time is before that of the op before it"),
             (np.flatnonzero((self.type < 0) | (self.type > 3)), "its type is none of invoke, ok, fail, info"),
-            (np.flatnonzero((self.op != NONE) & (self.invocation < 0)), "it completes an op that is not in the history"),
+            (
+                np.flatnonzero((self.op != NONE) & (self.invocation < 0)),
+                "it completes an op that is not in the history",
+            ),
         ):
             if len(rows):
                 refuse(int(rows[0]), problem)
@@ -201,14 +216,25 @@ class History:
         return self
 
     def digest(self) -> str:
-        """A digest of the rows: equal histories, and only they, have the same one, in any process and on any machine."""
+        """A digest of the rows: equal histories, and only they, have the same one, on any machine."""
         total = hashlib.blake2b(digest_size=16)
 
         def add(part: bytes) -> None:
             total.update(len(part).to_bytes(8, "little"))
             total.update(part)
 
-        for ints in (self.index, self.time, self.process, self.type, self.value, self.op, self.channel, self.redelivered, self.term, self.incarnation):
+        for ints in (
+            self.index,
+            self.time,
+            self.process,
+            self.type,
+            self.value,
+            self.op,
+            self.channel,
+            self.redelivered,
+            self.term,
+            self.incarnation,
+        ):
             add(np.ascontiguousarray(ints, dtype="<i8").tobytes())
         for column in (self.f, self.key, self.node, self.error):
             seen: dict[int, int] = {}  # codes renumbered by first appearance, so that the digest sees words, not codes
@@ -231,13 +257,24 @@ class History:
 
         return pa.Table.from_arrays(
             [
-                pa.array(self.index), pa.array(self.time), pa.array(self.process), pa.array(self.type), words(self.f), words(self.key),
-                whole(self.value, pa.int64()), words(self.node), words(self.error), pa.array(self.detail_text, pa.string()),
-                whole(self.op, pa.int64()), whole(self.channel, pa.int32()), pa.array(self.redelivered == 1, mask=self.redelivered < 0),
-                whole(self.term, pa.int64()), whole(self.incarnation, pa.int64()),
+                pa.array(self.index),
+                pa.array(self.time),
+                pa.array(self.process),
+                pa.array(self.type),
+                words(self.f),
+                words(self.key),
+                whole(self.value, pa.int64()),
+                words(self.node),
+                words(self.error),
+                pa.array(self.detail_text, pa.string()),
+                whole(self.op, pa.int64()),
+                whole(self.channel, pa.int32()),
+                pa.array(self.redelivered == 1, mask=self.redelivered < 0),
+                whole(self.term, pa.int64()),
+                whole(self.incarnation, pa.int64()),
             ],
             schema=SCHEMA,
-        )  # fmt: skip
+        )
 
     @staticmethod
     def from_table(table: pa.Table, cut: str | None = None) -> History:
@@ -251,7 +288,9 @@ class History:
             return table.column(name).combine_chunks()
 
         def whole(name: str) -> Ints:
-            return np.asarray(column(name).cast(pa.int64()).fill_null(NONE).to_numpy(zero_copy_only=False), dtype=np.int64)
+            return np.asarray(
+                column(name).cast(pa.int64()).fill_null(NONE).to_numpy(zero_copy_only=False), dtype=np.int64
+            )
 
         def words(name: str) -> Words:
             coded = column(name).dictionary_encode()
@@ -259,12 +298,27 @@ class History:
             return Words(codes, tuple(coded.dictionary.to_pylist()))
 
         return History(
-            index=whole("index"), time=whole("time"), process=whole("process").astype(np.int32), type=whole("type").astype(np.int8),
-            f=words("f"), key=words("key"), value=whole("value"), node=words("node"), error=words("error"),
-            detail_text=column("detail").to_pylist(), op=whole("op"), channel=whole("channel"),
-            redelivered=column("redelivered").cast(pa.int8()).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int8),
-            term=whole("term"), incarnation=whole("incarnation"), cut=cut,
-        )  # fmt: skip
+            index=whole("index"),
+            time=whole("time"),
+            process=whole("process").astype(np.int32),
+            type=whole("type").astype(np.int8),
+            f=words("f"),
+            key=words("key"),
+            value=whole("value"),
+            node=words("node"),
+            error=words("error"),
+            detail_text=column("detail").to_pylist(),
+            op=whole("op"),
+            channel=whole("channel"),
+            redelivered=column("redelivered")
+            .cast(pa.int8())
+            .fill_null(-1)
+            .to_numpy(zero_copy_only=False)
+            .astype(np.int8),
+            term=whole("term"),
+            incarnation=whole("incarnation"),
+            cut=cut,
+        )
 
     @staticmethod
     def from_ops(ops: Iterable[Op], cut: str | None = None) -> History:
@@ -279,12 +333,27 @@ def row_of(op: Op) -> Row:
     """An op as a row in the order of `SCHEMA`."""
     detail = json.dumps(op.detail, sort_keys=True, separators=(",", ":")) if op.detail else None
     return (
-        op.index, op.time, op.process, int(op.type), op.f, op.key, op.value, op.node, op.error, detail, op.op, op.channel,
-        op.redelivered, op.term, op.incarnation,
-    )  # fmt: skip
+        op.index,
+        op.time,
+        op.process,
+        int(op.type),
+        op.f,
+        op.key,
+        op.value,
+        op.node,
+        op.error,
+        detail,
+        op.op,
+        op.channel,
+        op.redelivered,
+        op.term,
+        op.incarnation,
+    )
 
 
 def to_table(rows: Sequence[Row]) -> pa.Table:
     """Rows in the order of `SCHEMA` as an Arrow table."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
-    return pa.Table.from_arrays([pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+    return pa.Table.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )

@@ -98,4 +98,7 @@ def _read_stream(path: Path) -> tuple[pa.Table, str | None]:
     rows = table.num_rows
     if rows and table.column("f")[rows - 1].as_py() == END and table.column("value")[rows - 1].as_py() == rows - 1:
         return table.slice(0, rows - 1), None
-    return table, f"it ends after {rows} ops without its end marker{problem}: the controller was stopped before it could finish"
+    return (
+        table,
+        f"it ends after {rows} ops without its end marker{problem}: the controller was stopped before it could finish",
+    )

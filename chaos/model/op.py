@@ -92,5 +92,9 @@ class Op:
     def __str__(self) -> str:
         who = PROCESS_NAMES.get(self.process, str(self.process))
         parts = [f"#{self.index}", f"{self.time / 1e9:.6f}s", who, str(self.type), self.f]
-        parts += [f"{name}={value}" for name in ("key", "value", "node", "term", "error") if (value := getattr(self, name)) is not None]
+        parts += [
+            f"{name}={value}"
+            for name in ("key", "value", "node", "term", "error")
+            if (value := getattr(self, name)) is not None
+        ]
         return " ".join(parts)

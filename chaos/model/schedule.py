@@ -90,7 +90,9 @@ class Schedule:
         try:
             data = json.loads(text)
             if data["schema"] != SCHEMA:
-                raise BadInput(f"{where}: schedule schema {data['schema']!r} is not one that this version reads ({SCHEMA})")
+                raise BadInput(
+                    f"{where}: schedule schema {data['schema']!r} is not one that this version reads ({SCHEMA})"
+                )
             return Schedule(tuple(Fault(**fault) for fault in data["faults"]))
         except (ValueError, KeyError, TypeError) as error:
             raise BadInput(f"{where}: not a schedule: {error}") from error

@@ -17,7 +17,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|min|m|h)")
 
 
 def parse_duration(text: object) -> int:
-    """"250ms", "10s", "1m30s" as integer nanoseconds, with an optional sign.
+    """Text such as "250ms", "10s" or "1m30s" as integer nanoseconds, with an optional sign.
 
     Raises ValueError for anything else, bare numbers included: a duration carries its unit.
     """
@@ -28,7 +28,7 @@ def parse_duration(text: object) -> int:
         parts = _DURATION.findall(body)
         if parts and "".join(number + unit for number, unit in parts) == body:
             return sign * sum(round(float(number) * _UNITS[unit]) for number, unit in parts)
-    raise ValueError(f"{text!r} is not a duration: write a number with a unit, such as \"250ms\", \"10s\" or \"2m\"")
+    raise ValueError(f'{text!r} is not a duration: write a number with a unit, such as "250ms", "10s" or "2m"')
 
 
 def format_duration(ns: int) -> str:
@@ -45,6 +45,12 @@ def duration(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else parse_duration(value)
 
 
+def _bounded(value: float, low: float | None, high: float | None) -> None:
+    if (low is not None and value < low) or (high is not None and value > high):
+        bounds = ([] if low is None else [f"at least {low}"]) + ([] if high is None else [f"at most {high}"])
+        raise ValueError(f"{value} is out of range: {', '.join(bounds)}")
+
+
 def integer(low: int | None = None, high: int | None = None) -> Callable[[object], int]:
     """Setting type: a whole number within bounds."""
 
@@ -53,8 +59,7 @@ def integer(low: int | None = None, high: int | None = None) -> Callable[[object
             value = int(value) if re.fullmatch(r"[+-]?\d+", value) else value
         if not isinstance(value, int) or isinstance(value, bool):
             raise ValueError(f"{value!r} is not a whole number")
-        if (low is not None and value < low) or (high is not None and value > high):
-            raise ValueError(f"{value} is out of range: {'' if low is None else f'at least {low}'}{'' if high is None else f', at most {high}'}".strip(", "))
+        _bounded(value, low, high)
         return value
 
     return convert
@@ -71,8 +76,7 @@ def number(low: float | None = None, high: float | None = None) -> Callable[[obj
                 raise ValueError(f"{value!r} is not a number") from None
         if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
             raise ValueError(f"{value!r} is not a number")
-        if (low is not None and value < low) or (high is not None and value > high):
-            raise ValueError(f"{value} is out of range: {'' if low is None else f'at least {low}'}{'' if high is None else f', at most {high}'}".strip(", "))
+        _bounded(value, low, high)
         return float(value)
 
     return convert

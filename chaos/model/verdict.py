@@ -26,13 +26,15 @@ class Verdict(StrEnum):
         """Jepsen's `valid`: true, false or "unknown"; and "not applicable"."""
         return {Verdict.VALID: True, Verdict.INVALID: False}.get(self, self.value)
 
-
-_RANK = {Verdict.NOT_APPLICABLE: 0, Verdict.VALID: 1, Verdict.UNKNOWN: 2, Verdict.INVALID: 3}
+    @property
+    def rank(self) -> int:
+        """How bad it is: the higher one wins a merge."""
+        return (Verdict.NOT_APPLICABLE, Verdict.VALID, Verdict.UNKNOWN, Verdict.INVALID).index(self)
 
 
 def merge(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst of them; *unknown* where there is none, or where none of them had anything to judge."""
-    worst = max(verdicts, key=_RANK.__getitem__, default=Verdict.NOT_APPLICABLE)
+    worst = max(verdicts, key=lambda verdict: verdict.rank, default=Verdict.NOT_APPLICABLE)
     return Verdict.UNKNOWN if worst is Verdict.NOT_APPLICABLE else worst
 
 
