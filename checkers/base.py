@@ -39,7 +39,7 @@ class Checker(ABC):
         """Judge a history. `options` holds a value for each of `settings`."""
 
     def merge(self, results: Sequence[Result]) -> Result:
-        """One result from those of the parts: worst verdict with its reason, counts add, the first anomalies by index."""
+        """One result from those of the parts: the worst verdict, counts added, the first anomalies by index."""
         worst = max(results, key=lambda result: result.verdict.rank)
         counts: Counter[str] = Counter()
         for result in results:

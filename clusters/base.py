@@ -79,7 +79,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class LeaderView:
-    """What a node itself held to be true of leadership in `scope` (a queue, a partition) at some time in [asked, answered].
+    """What a node itself held to be true of leadership in `scope` (a queue) at some time in [asked, answered].
 
     role: "leader", "follower", "candidate", or what the broker calls it. term: None where the broker has none.
     incarnation: which life of the broker's process answered. exact: not a sample but an event, the role holding from

@@ -45,7 +45,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def at(self, time: int, callback: Callable[..., object], *args: Any) -> None:
-        """Call back at a virtual time (ns), or now if that is past. It cannot be cancelled: the callback looks first."""
+        """Call back at a virtual time (ns), or now if that is past. It cannot be cancelled."""
         self._sequence += 1
         heappush(self._heap, (time if time > self._now else self._now, self._sequence, callback, args))
 
@@ -54,14 +54,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now / SECOND
 
     def call_at(
-        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         self.at(round(when * SECOND), self._timer_due, handle)
         return handle
 
     def call_later(
-        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: Context | None = None
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         time = self._now + round(delay * SECOND)
         handle = asyncio.TimerHandle(time / SECOND, callback, args, self, context)

@@ -46,8 +46,8 @@ class HistoryWriter:
 def read(path: Path) -> History:
     """Load a history from a stream or a Parquet file, validated.
 
-    A stream without its end marker gives what can be read, with `cut` saying why it is not whole. Raises BadHistory for a
-    file that is no history at all, is of a version that this one does not read, or breaks the rules of histories.
+    A stream without its end marker gives what can be read, with `cut` saying why it is not whole. Raises BadHistory for
+    a file that is no history at all, is of a version that this one does not read, or breaks the rules of histories.
     """
     try:
         table, cut = _read_parquet(path) if path.suffix == PARQUET_SUFFIX else _read_stream(path)

@@ -5,25 +5,34 @@ whose cause is not known. Everything that a checker concludes rests on this diff
 
 Conventions of our histories (a row an op; who appends which):
 
-====================  ==========  ====================================================================================
+====================  ==========  =======================================================================
 f                     process     meaning
-====================  ==========  ====================================================================================
-`publish`             client >=0  value = message id, unique per attempt; ok = confirmed; fail = returned or refused
-`consume`             client >=0  invoke = a credit granted (or a poll); ok = delivered, value = id, None = empty answer
-`ack`                 client >=0  value = id; ok = known to have taken effect; info = sent (AMQP never answers an ack)
-`open`                client >=0  a client connects to `node`; ok / info; `channel` is the incarnation that it opened
+====================  ==========  =======================================================================
+`publish`             client >=0  value = message id, unique per attempt; ok = confirmed; fail = returned
+                                  or refused
+`consume`             client >=0  invoke = a credit granted (or a poll); ok = delivered, value = id, None =
+                                  an empty answer
+`ack`                 client >=0  value = id; ok = known to have taken effect; info = sent (AMQP never
+                                  answers an ack)
+`open`                client >=0  a client connects to `node`; ok / info; `channel`: the incarnation opened
 `close`               client >=0  info, unpaired: the client's connection is gone; `error` says why
-`inject`, `undo`      NEMESIS     key = fault id; detail as `chaos.model.schedule` describes; ok of undo says whether it bit
-`leader`              OBSERVER    a sampled belief: invoke when asked, ok when answered (key = scope, node, term,
-                                  incarnation, detail.role), info when no answer came
-`belief`              OBSERVER    info, unpaired: the same as an exact event (simulation): the role holds from `time` on
-`exit`                OBSERVER    info, unpaired: the broker's process on `node` ended (detail.asked: whether a fault did it)
-`log`                 OBSERVER    info, unpaired: a line in a node's log that is never normal (error = the line)
-`phase`               CONTROLLER  info, unpaired: detail.name = provision, open, work, undo, serve, drain, collect
+`inject`              NEMESIS     key = fault id; ok.detail = {nemesis, kind, target, actions: [Action],
+                                  in_force: {node: ns}, evidence}; info = it could not be (error)
+`undo`                NEMESIS     key = fault id; ok.detail = {times: {node: ns}, bit: true / false / null,
+                                  evidence}; info = it could not be (error)
+`leader`              OBSERVER    info, unpaired: a sampled belief: key = scope, node, term, incarnation,
+                                  detail = {role, asked, answered}, times in ns of the run
+`belief`              OBSERVER    info, unpaired: the same as an exact event (simulation): detail.role
+                                  holds from the row's time until the node's next one
+`exit`                OBSERVER    info, unpaired: the broker's process on `node` ended (error = how;
+                                  detail.asked: whether a fault did it)
+`log`                 OBSERVER    info, unpaired: a line in a node's log that is never normal (error)
+`phase`               CONTROLLER  info, unpaired: detail.name = open, work, undo, serve, drain, collect
 `drain`               CONTROLLER  ok = complete for `key`; info = not, and why (error)
-`serve`               CONTROLLER  ok = every node serves again after all faults were undone; info = not, and why
+`serve`               CONTROLLER  ok = every node serves again after all was undone; info = not, and why
+`interrupt`           CONTROLLER  info, unpaired: somebody asked to stop early
 `stall`               CONTROLLER  info, unpaired: the controller itself was late; value = for how long, ns
-====================  ==========  ====================================================================================
+====================  ==========  =======================================================================
 
 A delivered message that was not ours, or whose payload did not match its checksum, is a `consume` ok with
 `error` = "corrupt" or "foreign" and what is known in `detail`. `detail.queue` names the queue that the payload says it
