@@ -120,10 +120,8 @@ def make_with_venv() -> bool:
 
 def install_venv_package() -> bool:
     """Install the distribution's venv for the distribution's Python, where we may."""
-    from shutil import which
-
     ours = os.path.realpath(sys.executable).startswith("/usr/bin/")
-    if os.geteuid() != 0 or not which("apt-get") or not ours:
+    if os.geteuid() != 0 or not os.access("/usr/bin/apt-get", os.X_OK) or not ours:
         return False
     package = "python{}.{}-venv".format(*sys.version_info[:2])
     say(f"installing the package {package}")
