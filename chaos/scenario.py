@@ -1,0 +1,428 @@
+"""A scenario: which cluster, asked for what, hurt how, and what is expected of it. TOML, or flags, or both.
+
+Everything is resolved when a scenario is read: names are found, every setting has its value, the faults are planned
+once. So what is loaded can run, and what cannot be used is refused with its line before anything starts.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from chaos.kernel.streams import Streams
+from chaos.model import registry
+from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
+from chaos.model.schedule import Fault, Schedule
+from chaos.model.settings import BadKey, Setting, choice, duration, format_duration, integer, resolve, text
+from chaos.scenario_text import Origin, read_toml, set_key, write_toml
+
+SCHEMA = 1
+SIMULATED = "simulated"
+DOCKER = "docker"
+MAX_NODES = {SIMULATED: 9, DOCKER: 7}
+EARNED = "earned"  # the checker that judges what [expect] says
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError(
+            f"{value!r} is not a name: letters, digits, '.', '_' and '-', at most 64, a letter or digit first"
+        )
+    return value
+
+
+def _positive(value: object) -> int:
+    if (ns := duration(value)) <= 0:
+        raise ValueError(f'{value!r} is no time at all: write a duration above zero, such as "60s"')
+    return ns
+
+
+NAME = Setting("name", _name, "", "what to call the runs of this scenario")
+SEED = Setting("seed", integer(low=0), 1, "the number that all random choices come from")
+NODES = Setting("nodes", integer(low=1), 3, "how many nodes the cluster has")
+TIME = Setting("time", _positive, "60s", "how long to work, before the faults are undone and the queues drained")
+PROGRESS = Setting(
+    "progress", choice("required", "forbidden", "any"), "required", "whether something must, or must not, be confirmed"
+)
+FAULTS = Setting("faults", choice("bite", "none", "any"), "bite", "whether each fault must bite, or none is planned")
+
+
+@dataclass(frozen=True)
+class ClusterPart:
+    """Which broker, in which version (None where there is no choice), on what, with how many nodes, told what."""
+
+    broker: str
+    version: str | None
+    on: str
+    nodes: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def names(self) -> tuple[str, ...]:
+        """The names of the nodes: n1, n2, ..."""
+        return tuple(f"n{number}" for number in range(1, self.nodes + 1))
+
+
+@dataclass(frozen=True)
+class WorkloadPart:
+    """Which workload, for how long (ns), told what."""
+
+    name: str
+    time_ns: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NemesisPart:
+    """Which nemesis, told what."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario with everything resolved. `checkers` are those that will judge, each with all its options; `disabled`
+    those that the workload implies and the scenario has turned off. `expect` holds progress and faults."""
+
+    name: str
+    seed: int
+    cluster: ClusterPart
+    workload: WorkloadPart
+    nemeses: tuple[NemesisPart, ...]
+    checkers: Mapping[str, Mapping[str, Any]]
+    expect: Mapping[str, str]
+    disabled: tuple[str, ...] = ()
+
+    def dumps(self) -> str:
+        """As TOML with every value written out, which loads back as an equal scenario."""
+        cluster = self.cluster
+        broker = cluster.broker if cluster.version is None else f"{cluster.broker}@{cluster.version}"
+        nemeses = [{"name": part.name, **_written(registry.NEMESES, part.name, part.options)} for part in self.nemeses]
+        checkers: dict[str, Any] = {}
+        for name, options in self.checkers.items():
+            said = {key: value for key, value in options.items() if name != EARNED or key not in self.expect}
+            checkers[name] = _written(registry.CHECKERS, name, said)
+        checkers.update({name: {"enabled": False} for name in self.disabled})
+        time = format_duration(self.workload.time_ns)
+        return write_toml(
+            {
+                "schema": SCHEMA,
+                "name": self.name,
+                "seed": self.seed,
+                "cluster": {
+                    "broker": broker,
+                    "on": cluster.on,
+                    "nodes": cluster.nodes,
+                    "settings": _written(_group(cluster.on), cluster.broker, cluster.settings),
+                },
+                "workload": {
+                    "name": self.workload.name,
+                    "time": time,
+                    **_written(registry.WORKLOADS, self.workload.name, self.workload.options),
+                },
+                "nemesis": nemeses,
+                "checkers": checkers,
+                "expect": dict(self.expect),
+            }
+        )
+
+
+def load(path: Path) -> Scenario:
+    """The scenario in a TOML file. Raises BadInput with file, line and dotted key for anything that cannot be used."""
+    return from_flags(path)
+
+
+def loads(toml: str, where: str = "scenario") -> Scenario:
+    """The scenario in a TOML text that is called `where` in errors."""
+    data, origin = read_toml(toml, where)
+    return from_data(data, origin)
+
+
+def from_flags(
+    file: Path | None = None,
+    *,
+    broker: str | None = None,
+    on: str | None = None,
+    nodes: int | str | None = None,
+    nemesis: str | None = None,
+    workload: str | None = None,
+    rate: float | str | None = None,
+    time: str | None = None,
+    seed: int | str | None = None,
+    sets: Sequence[str] = (),
+) -> Scenario:
+    """A scenario from the command line alone, or a file's with what the flags change.
+
+    `nemesis` is a list joined with commas that replaces the file's ("none": no faults). `sets` are KEY=VALUE with
+    dotted keys (`workload.rate=500`, `nemesis[0].every=5s` or `nemesis.partition.every=5s`), the value being TOML or
+    else text. Raises BadInput naming the flag, or the file and line.
+    """
+    if file is None:
+        data: dict[str, Any] = {"schema": SCHEMA, "cluster": {}, "workload": {"name": "queue"}}
+        origin = Origin()
+    else:
+        try:
+            data, origin = read_toml(file.read_bytes().decode(), str(file))
+        except OSError as error:
+            raise BadInput(f"{file}: cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise BadInput(f"{file}: not a scenario: it is not UTF-8 text") from None
+        data.setdefault("name", file.stem)
+    nemeses = None
+    if nemesis is not None:
+        nemeses = [{"name": name.strip()} for name in nemesis.split(",")] if nemesis not in ("", "none") else []
+    for key, flag, value in (
+        ("cluster.broker", "--broker", broker),
+        ("cluster.on", "--on", on),
+        ("cluster.nodes", "--nodes", nodes),
+        ("nemesis", "--nemesis", nemeses),
+        ("workload.name", "--workload", workload),
+        ("workload.rate", "--rate", rate),
+        ("workload.time", "--time", time),
+        ("seed", "--seed", seed),
+    ):
+        if value is not None:
+            set_key(data, origin, key, value, flag)
+    for assignment in sets:
+        key, equals, value = assignment.partition("=")
+        if not equals or not key.strip():
+            raise BadInput(f"--set {assignment}: write it as KEY=VALUE, such as workload.rate=500")
+        set_key(data, origin, key.strip(), _toml_value(value), "--set")
+    if file is None and "name" not in data:
+        data["name"] = f"{str(data['cluster'].get('broker')).partition('@')[0]}-{data['workload']['name']}"[:64]
+    return from_data(data, origin)
+
+
+def from_data(data: Mapping[str, Any], origin: Origin | None = None) -> Scenario:
+    """The scenario in parsed data (which is not changed). Raises BadInput placing each problem by `origin`."""
+    origin = origin or Origin()
+    try:
+        scenario = _resolve(copy.deepcopy(dict(data)))
+        plan(scenario)
+    except BadKey as error:
+        raise BadInput(f"{origin.place(error.key)}{error}") from None
+    return scenario
+
+
+def plan(scenario: Scenario) -> Schedule:
+    """The faults of all nemeses, ordered by the earliest time that each may begin.
+
+    Each nemesis has its own stream of randomness, keyed by its name and how many of that name came before it, so that
+    its faults stay the same when another nemesis is taken out. Raises BadInput for one that cannot be planned: its
+    target does not exist, or not one of its faults fits in the time.
+    """
+    streams = Streams(scenario.seed)
+    met: Counter[str] = Counter()
+    faults: list[Fault] = []
+    for number, part in enumerate(scenario.nemeses):
+        where = f"nemesis[{number}]"
+        nemesis = registry.find(registry.NEMESES, part.name)()
+        nth = met[part.name]
+        met[part.name] += 1
+        random = streams.stream("nemesis", part.name, nth)
+        try:
+            planned = nemesis.plan(part.options, scenario.cluster.names(), scenario.workload.time_ns, random)
+        except BadKey as error:
+            raise BadKey(f"{where}.{error.key}", error.problem) from None
+        if not planned:
+            time = format_duration(scenario.workload.time_ns)
+            raise BadKey(where, f"not one fault of {part.name!r} fits in {time} of work; work longer, or begin earlier")
+        if nth:
+            planned = [replace(fault, id=f"{part.name}.{nth + 1}-{n}") for n, fault in enumerate(planned, 1)]
+        faults += planned
+    return Schedule(tuple(sorted(faults, key=lambda fault: (fault.after + fault.at, fault.id))))
+
+
+def _resolve(data: dict[str, Any]) -> Scenario:
+    known = ("schema", "name", "seed", "cluster", "workload", "nemesis", "checkers", "expect")
+    for key in data:
+        if key not in known:
+            raise BadKey(key, f"unknown key {key!r}; {did_you_mean(key, known)}")
+    if data.get("schema") != SCHEMA:
+        said = f"{data['schema']!r} is not one that this version reads" if "schema" in data else "missing"
+        raise BadKey("schema", f"{said}; write schema = {SCHEMA}")
+    cluster = _cluster(_table(data, "cluster"))
+    workload, implied = _workload(_table(data, "workload"))
+    nemeses = tuple(_nemeses(data.get("nemesis", [])))
+    faults = FAULTS if nemeses else replace(FAULTS, default="none")
+    expect = resolve((PROGRESS, faults), _table(data, "expect"), "expect")
+    if not nemeses and expect["faults"] == "bite":
+        raise BadKey("expect.faults", "'bite' needs a fault, and there is no [[nemesis]]; say \"none\", or add one")
+    if nemeses and expect["faults"] == "none":
+        raise BadKey("expect.faults", '\'none\', and yet there is a [[nemesis]]; take it out, or say "bite" or "any"')
+    checkers, disabled = _checkers(_table(data, "checkers"), implied, expect)
+    name, seed = _convert("name", NAME, data), _convert("seed", SEED, data)
+    return Scenario(name, seed, cluster, workload, nemeses, checkers, expect, disabled)
+
+
+def _cluster(table: dict[str, Any]) -> ClusterPart:
+    where = "cluster"
+    known = ("broker", "on", "nodes", "settings")
+    for key in table:
+        if key not in known:
+            raise BadKey(f"{where}.{key}", f"unknown key {key!r}; {did_you_mean(key, known)}")
+    brokers = {*registry.names(registry.BROKERS), *registry.names(registry.SIMULATIONS)}
+    if "broker" not in table:
+        raise BadKey(f"{where}.broker", f"missing: which broker? known: {', '.join(sorted(brokers))}")
+    broker, at, version = _convert(f"{where}.broker", Setting("broker", text, "", ""), table).partition("@")
+    if broker not in brokers:
+        raise BadKey(f"{where}.broker", f"no {broker!r} among the brokers; {did_you_mean(broker, brokers)}")
+    places = tuple(_places(broker))
+    on = _convert(f"{where}.on", Setting("on", _place_of(broker, places), places[0], ""), table)
+    nodes = _convert(f"{where}.nodes", replace(NODES, convert=integer(low=1, high=MAX_NODES[on])), table)
+    cls = registry.find(_group(on), broker)
+    versions: tuple[str, ...] = getattr(cls, "versions", ())
+    if at and version not in versions:
+        problem = f"no version {version!r} of {broker!r} {_on(on)}"
+        raise BadKey(f"{where}.broker", f"{problem}; {did_you_mean(version, versions)}")
+    if not at:
+        version = versions[0] if versions else ""
+    given = _table(table, "settings", where)
+    for name in given:
+        if name not in {setting.name for setting in cls.settings}:
+            for other in places:
+                if other != on and name in _setting_names(broker, other):
+                    problem = f"{name!r} is a setting of {broker!r} {_on(other)} only; this cluster is {_on(on)}"
+                    raise BadKey(f"{where}.settings.{name}", f"{problem}, so take it out")
+    return ClusterPart(broker, version or None, on, nodes, resolve(cls.settings, given, f"{where}.settings"))
+
+
+def _places(broker: str) -> Iterator[str]:
+    """Where a broker can be: simulated, and on which kinds of host."""
+    if broker in registry.names(registry.SIMULATIONS):
+        yield SIMULATED
+    if broker in registry.names(registry.BROKERS):
+        yield DOCKER
+
+
+def _place_of(broker: str, places: tuple[str, ...]) -> Callable[[object], str]:
+    def convert(value: object) -> str:
+        if value in MAX_NODES and value not in places:
+            raise ValueError(f"{broker!r} cannot be {_on(str(value))}; write {places[0]!r}")
+        return choice(*places)(value)
+
+    return convert
+
+
+def _on(place: str) -> str:
+    return place if place == SIMULATED else f"on {place}"
+
+
+def _group(on: str) -> str:
+    return registry.SIMULATIONS if on == SIMULATED else registry.BROKERS
+
+
+def _setting_names(broker: str, on: str) -> set[str]:
+    try:
+        return {setting.name for setting in registry.find(_group(on), broker).settings}
+    except SplitbrainError:  # one that cannot be loaded here has no settings to speak of
+        return set()
+
+
+def _workload(table: dict[str, Any]) -> tuple[WorkloadPart, tuple[str, ...]]:
+    name, cls = _named(table, "workload", registry.WORKLOADS)
+    options = resolve((TIME, *cls.settings), table, "workload")
+    return WorkloadPart(name, options.pop("time"), options), cls.checkers
+
+
+def _nemeses(parts: object) -> Iterator[NemesisPart]:
+    if not isinstance(parts, list):
+        raise BadKey("nemesis", "each nemesis is a table of its own; write [[nemesis]], with two brackets")
+    for number, part in enumerate(parts):
+        where = f"nemesis[{number}]"
+        if not isinstance(part, dict):
+            raise BadKey(where, f"{part!r} is not a table; write [[nemesis]] and below it name = {part!r}")
+        name, cls = _named(part, where, registry.NEMESES)
+        yield NemesisPart(name, resolve(cls.settings, part, where))
+
+
+def _checkers(
+    tables: dict[str, Any], implied: Iterable[str], expect: Mapping[str, str]
+) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
+    asked = list(dict.fromkeys((*implied, EARNED, *tables)))
+    checkers: dict[str, dict[str, Any]] = {}
+    disabled = []
+    for name in asked:
+        where = f"checkers.{name}"
+        cls = _find(registry.CHECKERS, name, where)
+        given = _table(tables, name, "checkers")
+        enabled = given.pop("enabled", True)
+        if not isinstance(enabled, bool):
+            raise BadKey(f"{where}.enabled", f"{enabled!r} is neither true nor false")
+        if name == EARNED:
+            for key in expect:
+                if key in given:
+                    raise BadKey(f"{where}.{key}", f"say it under [expect]: {key} = {given[key]!r}")
+            given.update({setting.name: expect[setting.name] for setting in cls.settings if setting.name in expect})
+        options = resolve(cls.settings, given, where)
+        if enabled:
+            checkers[name] = options
+        else:
+            disabled.append(name)
+    return checkers, tuple(disabled)
+
+
+def _named(table: dict[str, Any], where: str, group: str) -> tuple[str, Any]:
+    """The name in a table, which is taken out of it, and the class of that name."""
+    if "name" not in table:
+        raise BadKey(f"{where}.name", f"missing: known: {', '.join(registry.names(group))}")
+    name = table.pop("name")
+    return str(name), _find(group, str(name), f"{where}.name")
+
+
+def _find(group: str, name: str, key: str) -> Any:
+    try:
+        return registry.find(group, name)
+    except BadInput as error:
+        raise BadKey(key, str(error)) from None
+
+
+def _table(data: dict[str, Any], name: str, where: str = "") -> dict[str, Any]:
+    table = data.get(name, {})
+    key = f"{where}.{name}" if where else name
+    if not isinstance(table, dict):
+        raise BadKey(key, f"{table!r} is not a table; write [{key}] and its keys below it")
+    return table
+
+
+def _convert(key: str, setting: Setting, table: Mapping[str, Any]) -> Any:
+    if setting.name not in table and setting.default == "":
+        raise BadKey(key, "missing")
+    try:
+        return setting.convert(table.get(setting.name, setting.default))
+    except ValueError as error:
+        raise BadKey(key, str(error)) from None
+
+
+def _toml_value(value: str) -> Any:
+    """What a value on the command line means: TOML, else text."""
+    try:
+        data = tomllib.loads(f"value = {value}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return value
+    return data["value"] if len(data) == 1 else value
+
+
+def _written(group: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a thing's settings as a person would write them: durations with their unit, absent ones left out."""
+    settings = {setting.name: setting for setting in registry.find(group, name).settings}
+    return {key: _as_duration(settings[key], value) for key, value in values.items() if value is not None}
+
+
+def _as_duration(setting: Setting, value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        for words in (format_duration(value), f"{value}ns"):
+            try:
+                if setting.convert(words) == value:
+                    return words
+            except ValueError:  # a plain number: no setting but a duration takes a unit
+                break
+    return value
