@@ -37,6 +37,7 @@ class Recorder:
         self._waiting: list[asyncio.Future[None]] = []
         self.counts: dict[tuple[str, OpType], int] = {}
         self.on_op: Callable[[str, OpType, int], None] | None = None
+        self.on_failure: Callable[[OSError], None] | None = None
 
     def invoke(
         self,
@@ -194,8 +195,16 @@ class Recorder:
             table = to_table(self._rows)
             self._rows = []
             self._batches.append(table)
-            if self._writer is not None:
-                self._writer.append(table)
+            try:
+                if self._writer is not None:
+                    self._writer.append(table)
+            except OSError as error:
+                # what cannot be kept must not be acknowledged either: whoever waits in `written` goes on waiting
+                self._writer = None
+                if self.on_failure is None:
+                    raise
+                self.on_failure(error)
+                return
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
             if not waiter.done():

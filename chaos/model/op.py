@@ -31,6 +31,8 @@ f                     process     meaning
 `drain`               CONTROLLER  ok = complete for `key`; info = not, and why (error)
 `serve`               CONTROLLER  ok = every node serves again after all was undone; info = not, and why
 `interrupt`           CONTROLLER  info, unpaired: somebody asked to stop early
+`error`               CONTROLLER  info, unpaired: the controller or the workload itself failed (error), so
+                                  that the run can never be valid
 `stall`               CONTROLLER  info, unpaired: the controller itself was late; value = for how long, ns
 ====================  ==========  =======================================================================
 

@@ -1,0 +1,324 @@
+"""One run, from provision to a whole history.
+
+    provision -> open -> work, alongside the faults -> undo all -> wait until every node serves -> drain -> collect
+
+The same code runs simulated, in virtual time, and real. Whatever happens on the way (Ctrl-C, a workload that fails, a
+drain that crashes), the faults are undone, the logs collected, and there is a history to check.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from chaos.faults import Faults, Ledger
+from chaos.kernel.clock import SECOND, Clock
+from chaos.kernel.real import RealClock, watch_for_stalls
+from chaos.kernel.recorder import Recorder
+from chaos.kernel.streams import Streams
+from chaos.kernel.virtual import run_virtual
+from chaos.model import registry
+from chaos.model.errors import SplitbrainError
+from chaos.model.history import History
+from chaos.model.history_file import HistoryWriter
+from chaos.model.op import CONTROLLER, INFO, OBSERVER, OK
+from chaos.model.schedule import Schedule
+from chaos.progress import Progress
+from chaos.scenario import SIMULATED, Scenario
+from clusters.base import Cluster, LeaderView, Setup
+from clusters.make import make
+from workloads.base import Context, Workload
+
+SERVE_PATIENCE = 180 * SECOND
+DRAIN_PATIENCE = 600 * SECOND
+BETWEEN_ASKING = SECOND
+
+
+class Interrupted(Exception):
+    """The run was interrupted before there was anything to judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run leaves behind. `versions`: what it met. `interrupted`: somebody stopped it early."""
+
+    history: History
+    versions: dict[str, str]
+    interrupted: bool
+    events: int
+
+
+class Interrupt:
+    """Ctrl-C and SIGTERM: asked once, the phase that can be cut short is, and the run still ends in order. Asked twice,
+    everything is given up but the removal of what was made."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self._phase: asyncio.Future[None] | None = None
+        self._all: asyncio.Task[Any] | None = None
+
+    def ask(self) -> None:
+        """To be called on the loop."""
+        self.asked += 1
+        if self.asked > 1 and self._all is not None:
+            self._all.cancel()
+        elif self._phase is not None:
+            self._phase.cancel()
+
+    @property
+    def once(self) -> bool:
+        """Asked, and not yet twice."""
+        return self.asked == 1
+
+    async def cuttable(self, phase: Coroutine[Any, Any, None]) -> bool:
+        """Run a phase; False if it was cut short."""
+        self._all = asyncio.current_task()
+        if self.asked > 0:
+            phase.close()
+            return False
+        self._phase = asyncio.ensure_future(phase)
+        try:
+            await self._phase
+        except asyncio.CancelledError:
+            if not self.once:
+                raise
+            return False
+        finally:
+            self._phase = None
+        return True
+
+    @contextmanager
+    def signals(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+        """While this lasts, SIGINT and SIGTERM ask."""
+
+        def asked(number: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(self.ask)
+
+        before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+class Run:
+    """The phases of one run, on whatever clock."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        schedule: Schedule,
+        clock: Clock,
+        recorder: Recorder,
+        ledger: Ledger,
+        progress: Progress,
+        nodes: Path,
+        run: str,
+        keep: bool,
+    ) -> None:
+        self.clock = clock
+        self.recorder = recorder
+        self.progress = progress
+        self.interrupt = Interrupt()
+        self._nodes = nodes
+        self._schedule = schedule
+        self._time = scenario.workload.time_ns
+        self._streams = Streams(scenario.seed)
+        self._leader: str | None = None
+        part = scenario.cluster
+        self.cluster: Cluster = make(
+            part.on,
+            Setup(run, part.broker, part.version, part.nodes, part.settings, clock, self._streams, self, keep),
+        )
+        self._workload: Workload = registry.find(registry.WORKLOADS, scenario.workload.name)(scenario.workload.options)
+        used = dict.fromkeys(fault.nemesis for fault in schedule.faults)
+        nemeses = {name: registry.find(registry.NEMESES, name)() for name in used}
+        self.faults = Faults(self.cluster, nemeses, recorder, clock, ledger, progress)
+        refuse_missing(self.cluster, scenario)
+
+    async def conduct(self) -> Outcome:
+        """All phases; what was made is removed in the end.
+
+        Raises Interrupted, or SplitbrainError when the cluster never came up.
+        """
+        try:
+            self._phase("provision")
+            if not await self.interrupt.cuttable(self.cluster.up(self.progress.line)):
+                raise Interrupted
+            context = Context(self.cluster, self.recorder, self.clock, self._streams, until=self.clock.now())
+            if await self._step("open", self._workload.setup(context)):
+                begun = self.clock.now()
+                await self._step("work", self._work(replace(context, until=begun + self._time), begun))
+            self._phase("undo")
+            await self.faults.undo_all()
+            await self._step("serve", self._serve())
+            await self._step("drain", self._workload.drain(context, self.clock.now() + DRAIN_PATIENCE))
+            self._phase("collect")
+            for node, line in await self.cluster.collect(self._nodes):
+                self.recorder.note(OBSERVER, "log", node=node, error=line)
+            versions = dict(self.cluster.versions())
+        finally:
+            await self.cluster.down()
+        self.recorder.give_up("the run is over")
+        history = self.recorder.close()
+        return Outcome(history, versions, self.interrupt.asked > 0, getattr(self.clock, "happened", 0))
+
+    def leader(self, view: LeaderView) -> None:
+        """Part of Observer: a belief about leadership goes into the history."""
+        detail = (
+            {"role": view.role} if view.exact else {"role": view.role, "asked": view.asked, "answered": view.answered}
+        )
+        self.recorder.note(
+            OBSERVER,
+            "belief" if view.exact else "leader",
+            key=view.scope,
+            node=view.node,
+            term=view.term,
+            incarnation=view.incarnation,
+            detail=detail,
+        )
+        leader = self.cluster.leader()
+        if leader != self._leader:
+            self._leader = leader
+            if leader is not None:
+                self.faults.leader_changed()
+
+    def exited(self, node: str, incarnation: int, time: int, reason: str, asked: bool) -> None:
+        """Part of Observer: a broker's process ended."""
+        self.recorder.note(
+            OBSERVER, "exit", node=node, incarnation=incarnation, error=reason, detail={"asked": asked, "time": time}
+        )
+
+    async def _step(self, name: str, phase: Coroutine[Any, Any, None]) -> bool:
+        """A phase that may fail or be cut short without taking the rest of the run with it."""
+        self._phase(name)
+        asked = self.interrupt.asked
+        try:
+            whole = await self.interrupt.cuttable(phase)
+        except Exception as error:  # a workload may be anybody's; its failure is a fact about the run
+            self.recorder.note(CONTROLLER, "error", error=f"{name}: {type(error).__name__}: {error}")
+            self.recorder.give_up(f"{name} failed")
+            return False
+        if not whole and not asked:
+            self.recorder.note(CONTROLLER, "interrupt", error=name)
+            self.recorder.give_up("interrupted")
+        return whole
+
+    async def _work(self, context: Context, begun: int) -> None:
+        faults = asyncio.ensure_future(self.faults.run(self._schedule, begun))
+        work = asyncio.ensure_future(self._workload.work(context))
+        try:
+            await work
+        finally:
+            for task in (work, faults):
+                task.cancel()
+            await asyncio.gather(work, faults, return_exceptions=True)
+        if not faults.cancelled() and (error := faults.exception()) is not None:
+            raise error
+
+    async def _serve(self) -> None:
+        op = self.recorder.invoke(CONTROLLER, "serve")
+        deadline = self.clock.now() + SERVE_PATIENCE
+        while True:
+            missing = {node: why for node, why in (await self.cluster.serving()).items() if why is not None}
+            if not missing:
+                self.recorder.complete(op, OK)
+                return
+            if self.clock.now() >= deadline:
+                self.recorder.complete(op, INFO, error="; ".join(f"{node}: {why}" for node, why in missing.items()))
+                return
+            await asyncio.sleep(BETWEEN_ASKING / SECOND)
+
+    def _phase(self, name: str) -> None:
+        self.recorder.note(CONTROLLER, "phase", detail={"name": name})
+        self.progress.phase(name, self.clock.now())
+
+
+def refuse_missing(cluster: Cluster, scenario: Scenario) -> None:
+    """Refuse a scenario that needs what the cluster cannot do here, before anything starts."""
+    abilities = cluster.abilities()
+    for part in scenario.nemeses:
+        for verb in registry.find(registry.NEMESES, part.name)().verbs(part.options):
+            why = abilities.get(verb, "unknown to this cluster")
+            if why is not None:
+                raise SplitbrainError(f"nemesis {part.name!r} needs to {verb}, which cannot be done here: {why}")
+
+
+def execute(
+    scenario: Scenario,
+    schedule: Schedule,
+    *,
+    run: str,
+    stream: Path | None,
+    nodes: Path,
+    ledger: Ledger,
+    progress: Progress,
+    keep: bool = False,
+) -> Outcome:
+    """Run a scenario with the given faults, recording to `stream` (an Arrow stream) and node logs below `nodes`.
+
+    run: its id, by which everything that is made can be found and removed. keep: leave the cluster as it is in the end.
+    Raises Interrupted when stopped before the work began, SplitbrainError when the cluster cannot come up.
+    """
+    writer = HistoryWriter(stream) if stream is not None else None
+
+    def begin(clock: Clock) -> Run:
+        recorder = Recorder(clock, writer)
+        recorder.on_op = progress.op
+        return Run(scenario, schedule, clock, recorder, ledger, progress, nodes, run, keep)
+
+    if scenario.cluster.on == SIMULATED:
+        return run_virtual(lambda loop: _conduct(begin(loop)))
+    return asyncio.run(_conduct_really(begin))
+
+
+async def _conduct(run: Run) -> Outcome:
+    loop = asyncio.get_running_loop()
+    failures: list[OSError] = []
+
+    def cannot_write(error: OSError) -> None:
+        failures.append(error)
+        loop.call_soon(run.interrupt.ask)
+
+    run.recorder.on_failure = cannot_write
+    loop.set_exception_handler(_into_history(run.recorder))
+    with run.interrupt.signals(loop):
+        try:
+            outcome = await run.conduct()
+        except asyncio.CancelledError:
+            raise Interrupted from None
+    if failures:
+        raise SplitbrainError(f"the history cannot be written: {failures[0].strerror or failures[0]}")
+    return outcome
+
+
+async def _conduct_really(begin: Callable[[Clock], Run]) -> Outcome:
+    clock = RealClock()
+    run = begin(clock)
+
+    def stalled(late: int) -> None:
+        run.recorder.note(CONTROLLER, "stall", value=late)
+
+    watch = asyncio.ensure_future(watch_for_stalls(stalled, clock))
+    try:
+        return await _conduct(run)
+    finally:
+        watch.cancel()
+
+
+def _into_history(recorder: Recorder) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """An exception that no one awaits is a fact about the run: it goes into its history, never past it."""
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        text = f"{type(error).__name__}: {error}" if error is not None else str(context.get("message"))
+        recorder.note(CONTROLLER, "error", error=text)
+
+    return handle

@@ -1,0 +1,172 @@
+"""Carries out a schedule: waits for each fault's time or trigger, resolves it, injects it, and undoes it.
+
+Every fault is in the ledger before it is injected and struck out when it is undone. Two faults never hold the process
+of one node at the same time: the later one finds the node taken, and hurts another or nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from chaos.kernel.clock import SECOND, Clock, sleep_until
+from chaos.kernel.recorder import Recorder
+from chaos.model.errors import SplitbrainError
+from chaos.model.op import INFO, NEMESIS, OK
+from chaos.model.schedule import KILL, PAUSE, POWER_OFF, STOP, Action, Fault, Schedule
+from chaos.progress import Progress
+from clusters.base import Cluster, Unknown
+from nemesis.base import Nemesis, View
+
+PROCESS_VERBS = (KILL, STOP, POWER_OFF, PAUSE)
+LEADER_CHANGE = "leader-change"
+PATIENCE = 30 * SECOND
+
+
+class Ledger(Protocol):
+    """Where faults are noted before they are injected (see `results.ledger`)."""
+
+    def note(self, fault: str, action: Action, now: int) -> None:
+        """`action` is about to be carried out. On the disk when this returns."""
+
+    def strike(self, fault: str, now: int) -> None:
+        """All actions of `fault` are undone."""
+
+
+class Faults:
+    """The faults of one run."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        nemeses: Mapping[str, Nemesis],
+        recorder: Recorder,
+        clock: Clock,
+        ledger: Ledger,
+        progress: Progress,
+    ) -> None:
+        self._cluster = cluster
+        self._nemeses = nemeses
+        self._recorder = recorder
+        self._clock = clock
+        self._ledger = ledger
+        self._progress = progress
+        self._in_force: dict[str, tuple[Action, ...]] = {}
+        self._undoing: dict[str, asyncio.Future[None]] = {}
+        self._triggers: list[asyncio.Future[None]] = []
+
+    async def run(self, schedule: Schedule, start: int) -> None:
+        """Every fault in its time, counted from `start` (run clock). When the work is over: cancel, then `undo_all`."""
+        tasks = [asyncio.ensure_future(self._one(fault, start)) for fault in schedule.faults]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def leader_changed(self) -> None:
+        """Somebody else leads: faults that wait for it may begin."""
+        waiting, self._triggers = self._triggers, []
+        for trigger in waiting:
+            if not trigger.done():
+                trigger.set_result(None)
+
+    async def undo_all(self) -> None:
+        """Undo whatever is in force."""
+        for fault in list(self._in_force):
+            await self._undo(fault)
+
+    async def _one(self, fault: Fault, start: int) -> None:
+        if fault.trigger is None:
+            await sleep_until(self._clock, start + fault.at)
+        else:
+            await sleep_until(self._clock, start + fault.after)
+            trigger = asyncio.get_running_loop().create_future()
+            self._triggers.append(trigger)
+            await trigger
+            await asyncio.sleep(fault.at / SECOND)
+        if await self._inject(fault):
+            await asyncio.sleep(fault.duration / SECOND)
+            await self._undo(fault.id)
+
+    async def _inject(self, fault: Fault) -> bool:
+        op = self._recorder.invoke(NEMESIS, "inject", key=fault.id)
+        actions = self._nemeses[fault.nemesis].resolve(fault, self._view(fault))
+        if not actions:
+            self._recorder.complete(op, INFO, error="nobody to hurt: no leader is known, or every node is taken")
+            return False
+        self._in_force[fault.id] = actions
+        in_force: dict[str, int] = {}
+        evidence: list[str] = []
+        try:
+            for action in actions:
+                self._ledger.note(fault.id, action, self._clock.now())
+            async with asyncio.timeout(PATIENCE / SECOND):
+                for action in actions:
+                    injected = await self._cluster.inject(fault.id, action)
+                    in_force.update(injected.times)
+                    evidence += [injected.evidence] if injected.evidence else []
+        except (SplitbrainError, Unknown, OSError, TimeoutError) as error:
+            self._recorder.complete(op, INFO, error=str(error) or type(error).__name__)
+            await self._undo(fault.id)
+            return False
+        detail = {
+            "nemesis": fault.nemesis,
+            "kind": fault.kind,
+            "target": fault.target,
+            "actions": [action.to_json() for action in actions],
+            "in_force": in_force,
+            "evidence": "; ".join(evidence),
+        }
+        self._recorder.complete(op, OK, detail=detail)
+        self._progress.fault(fault.id, describe(fault, actions), True, self._clock.now())
+        return True
+
+    async def _undo(self, fault: str) -> None:
+        """Undo one fault, once: whoever asks again while it is being undone waits for that."""
+        if fault in self._undoing:
+            await asyncio.shield(self._undoing[fault])
+            return
+        if fault not in self._in_force:
+            return
+        # not cancelled when the run is: a fault half undone helps nobody
+        task = self._undoing[fault] = asyncio.ensure_future(self._really_undo(fault))
+        await asyncio.shield(task)
+
+    async def _really_undo(self, fault: str) -> None:
+        op = self._recorder.invoke(NEMESIS, "undo", key=fault)
+        try:
+            async with asyncio.timeout(PATIENCE / SECOND):
+                undone = await self._cluster.undo(fault)
+        except (SplitbrainError, Unknown, OSError, TimeoutError) as error:
+            self._recorder.complete(op, INFO, error=str(error) or type(error).__name__)
+        else:
+            detail = {"times": dict(undone.times), "bit": undone.bit, "evidence": undone.evidence}
+            self._recorder.complete(op, OK, detail=detail)
+            self._ledger.strike(fault, self._clock.now())
+        self._in_force.pop(fault, None)
+        self._undoing.pop(fault, None)
+        self._progress.fault(fault, "", False, self._clock.now())
+
+    def _view(self, fault: Fault) -> View:
+        view = View(self._cluster.nodes, self._cluster.leader())
+        taken = [
+            node
+            for actions in self._in_force.values()
+            for action in actions
+            if action.verb in PROCESS_VERBS
+            for node in action.nodes
+        ]
+        verbs = self._nemeses[fault.nemesis].verbs(fault.args)
+        if taken and any(verb in PROCESS_VERBS for verb in verbs):
+            free = tuple(node for node in view.nodes if node not in taken)
+            view = replace(view, nodes=free, leader=view.leader if view.leader in free else None)
+        return view
+
+
+def describe(fault: Fault, actions: tuple[Action, ...]) -> str:
+    """A fault in a few words: "partition halves: n1, n2"."""
+    nodes = dict.fromkeys(node for action in actions for node in action.nodes)
+    return f"{fault.nemesis} {fault.kind}: {', '.join(nodes)}"

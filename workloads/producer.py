@@ -1,0 +1,108 @@
+"""A producer: publishes at the times that a generator gives, many in flight, and records what became of each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from chaos.kernel.clock import SECOND, sleep_until
+from chaos.model.op import FAIL, INFO, OK
+from clusters.base import Failed, QueueClient, Unknown
+from workloads.payload import Payload, encode
+from workloads.worker import Deadlines, Worker
+
+LATE = SECOND
+
+
+@dataclass(slots=True)
+class Ids:
+    """Message ids, unique per publish attempt, shared by the producers of a run."""
+
+    last: int = 0
+
+    def next(self) -> int:
+        self.last += 1
+        return self.last
+
+
+class Producer:
+    """Publishes until `until`. `window`: how many publishes may wait for their confirms at a time.
+
+    A publish that falls due while its producer has no connection, or a full window, for more than LATE is not made up
+    for afterwards: a burst after each fault would make the rate a lie.
+    """
+
+    def __init__(self, worker: Worker, ids: Ids, intents: Iterator[tuple[int, str]], *, size: int, window: int) -> None:
+        self._worker = worker
+        self._ids = ids
+        self._intents = intents
+        self._size = size
+        self._window = window
+        self._sequence = 0
+        self._in_flight = 0
+        self._room = asyncio.Event()
+        worker.on_retired = self._retired
+        self._closing: list[asyncio.Task[None]] = []
+        self._deadlines = Deadlines(worker.context, worker.patience, self._expired)
+
+    async def run(self) -> None:
+        """Publish what falls due before the run's `until`, then wait for the last confirms."""
+        worker, clock, until = self._worker, self._worker.context.clock, self._worker.context.until
+        for due, queue in self._intents:
+            if due >= until:
+                break
+            await sleep_until(clock, due)
+            while self._in_flight >= self._window and clock.now() < until:
+                self._room.clear()
+                await self._room.wait()
+            client = worker.client or await worker.connect(until)
+            if client is None or clock.now() >= until:
+                break
+            if clock.now() - due <= LATE:
+                self._publish(client, queue)
+        while self._in_flight:
+            self._room.clear()
+            await self._room.wait()
+        await worker.leave("done")
+        for task in self._closing:
+            await task
+
+    def _publish(self, client: QueueClient, queue: str) -> None:
+        worker = self._worker
+        id_ = self._ids.next()
+        self._sequence += 1
+        body = encode(Payload(id_, worker.process, self._sequence, queue), self._size)
+        op = worker.begin("publish", key=queue, value=id_)
+        self._in_flight += 1
+        confirm = asyncio.ensure_future(client.publish(queue, body))
+        confirm.add_done_callback(lambda done: self._answered(op, done))
+        self._deadlines.watch(op)
+
+    def _answered(self, op: int, confirm: asyncio.Future[None]) -> None:
+        error = None if confirm.cancelled() else confirm.exception()
+        worker = self._worker
+        if confirm.cancelled() or not worker.recorder.is_open(op):
+            return  # its process was retired, and it is info already
+        self._in_flight -= 1
+        self._room.set()
+        if error is None:
+            worker.end(op, OK)
+        elif isinstance(error, Failed):
+            worker.end(op, FAIL, error=str(error))
+        else:
+            worker.end(op, INFO, error=str(error) if isinstance(error, Unknown) else f"{type(error).__name__}: {error}")
+            self._retire(f"a publish had an unknown outcome: {error}")
+
+    def _expired(self, op: int) -> None:
+        self._worker.end(op, INFO, error="no confirm in time")
+        self._retire("a confirm timed out")
+
+    def _retired(self) -> None:
+        self._in_flight = 0
+        self._room.set()
+
+    def _retire(self, why: str) -> None:
+        client = self._worker.retire(why)
+        if client is not None:
+            self._closing.append(asyncio.ensure_future(client.close()))

@@ -1,0 +1,139 @@
+"""A worker: one place in a workload, which plays one logical client (process) after another.
+
+A process whose publish or consume had an unknown outcome is retired: its connection is closed, what was open on it
+ends as info, and the worker goes on as a new process on a new connection. Process numbers are worker + k x (number of
+workers), k counting connections, so that no two clients of a run ever share one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from chaos.kernel.clock import SECOND
+from chaos.model.op import INFO, OK, OpType
+from clusters.base import Failed, QueueClient, Unknown
+from workloads.base import Context
+
+
+class Worker:
+    """Connects to its node, and again whenever the connection is retired.
+
+    `patience`: ns that an answer may take; `reconnect`: ns between attempts. `on_retired` is called when a process
+    ends.
+    """
+
+    def __init__(
+        self, context: Context, number: int, workers: int, node: str, *, patience: int, reconnect: int
+    ) -> None:
+        self.context = context
+        self.recorder = context.recorder
+        self.node = node
+        self._number = number
+        self._workers = workers
+        self.patience = patience
+        self._reconnect = reconnect
+        self.on_retired: Callable[[], None] = lambda: None
+        self._connections = 0
+        self.process = number
+        self.channel = 0
+        self.client: QueueClient | None = None
+        self._open: dict[int, None] = {}
+
+    async def connect(self, until: int) -> QueueClient | None:
+        """A connection as a new process, tried again and again until the run's clock shows `until`; then None."""
+        clock = self.context.clock
+        while clock.now() < until:
+            self.process = self._number + self._connections * self._workers
+            self.channel = self._connections
+            self._connections += 1
+            op = self.begin("open")
+            try:
+                async with asyncio.timeout(self.patience / SECOND):
+                    client = await self.context.cluster.connect(self.node, f"client-{self.process}")
+            except (Unknown, Failed, TimeoutError) as error:
+                self.end(op, INFO, error=str(error) or "no connection in time")
+                await asyncio.sleep(min(self._reconnect, max(until - clock.now(), 0)) / SECOND)
+                continue
+            self.end(op, OK)
+            self.client = client
+            process = self.process
+            client.on_lost = lambda reason, process=process: self._lost(process, reason)  # type: ignore[misc]
+            return client
+        return None
+
+    def begin(self, f: str, *, key: str | None = None, value: int | None = None) -> int:
+        """An operation of this process begins; it ends as info by itself if the process is retired first."""
+        op = self.recorder.invoke(self.process, f, key=key, value=value, node=self.node, channel=self.channel)
+        self._open[op] = None
+        return op
+
+    def end(
+        self,
+        op: int,
+        type_: OpType,
+        *,
+        value: int | None = None,
+        error: str | None = None,
+        redelivered: bool | None = None,
+        detail: Mapping[str, object] | None = None,
+    ) -> None:
+        """An operation of this worker ended; too late is harmless."""
+        self._open.pop(op, None)
+        self.recorder.complete(op, type_, value=value, error=error, redelivered=redelivered, detail=detail)
+
+    def retire(self, why: str) -> QueueClient | None:
+        """The process ends here: everything open is info, and the connection is to be closed by whoever called."""
+        client, self.client = self.client, None
+        if client is None:
+            return None
+        client.on_lost = lambda reason: None
+        open_ops, self._open = list(self._open), {}
+        for op in open_ops:
+            self.recorder.complete(op, INFO, error=why)
+        self.recorder.note(self.process, "close", node=self.node, channel=self.channel, error=why)
+        self.on_retired()
+        return client
+
+    async def leave(self, why: str) -> None:
+        """Retire the process and close its connection."""
+        client = self.retire(why)
+        if client is not None:
+            await client.close()
+
+    def _lost(self, process: int, reason: str) -> None:
+        if process == self.process:
+            self.retire(f"connection lost: {reason}")
+
+
+class Deadlines:
+    """Time-outs of many operations that all have the same patience, for the price of one timer."""
+
+    def __init__(self, context: Context, patience: int, expired: Callable[[int], None]) -> None:
+        self._clock = context.clock
+        self._recorder = context.recorder
+        self._patience = patience
+        self._expired = expired
+        self._waiting: deque[tuple[int, int]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, op: int) -> None:
+        """Call `expired(op)` after the patience, if the operation is still open then."""
+        self._waiting.append((self._clock.now() + self._patience, op))
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is None and self._waiting:
+            delay = max(self._waiting[0][0] - self._clock.now(), 0)
+            self._timer = asyncio.get_running_loop().call_later(delay / SECOND, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        now = self._clock.now()
+        waiting = self._waiting
+        while waiting and (waiting[0][0] <= now or not self._recorder.is_open(waiting[0][1])):
+            op = waiting.popleft()[1]
+            if self._recorder.is_open(op):
+                self._expired(op)
+        self._arm()
