@@ -142,7 +142,8 @@ def missing_modules() -> str:
     """Which modules that we cannot do without this Python lacks (python3-minimal has half a standard library)."""
     from importlib.util import find_spec
 
-    return ", ".join(name for name in ("asyncio", "ctypes", "email", "json", "ssl", "urllib") if find_spec(name) is None)
+    needed = ("asyncio", "ctypes", "email", "json", "ssl", "urllib")
+    return ", ".join(name for name in needed if find_spec(name) is None)
 
 
 def make_without_pip() -> None:

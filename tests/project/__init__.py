@@ -1,0 +1,1 @@
+"""The project itself: its environment, its tests, its start."""
