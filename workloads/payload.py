@@ -26,8 +26,8 @@ class Corrupt(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """id: unique per publish attempt. producer: its process. sequence: its place among those of the worker. queue: where
-    it was sent."""
+    """id: unique per publish attempt. producer: the process that published. sequence: its place among those of the
+    worker. queue: where it was sent."""
 
     id: int
     producer: int

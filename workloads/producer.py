@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from chaos.kernel.clock import SECOND, sleep_until
+from chaos.kernel.generators import Intent
 from chaos.model.op import FAIL, INFO, OK
 from clusters.base import Failed, QueueClient, Unknown
 from workloads.payload import Payload, encode
@@ -27,13 +28,13 @@ class Ids:
 
 
 class Producer:
-    """Publishes until `until`. `window`: how many publishes may wait for their confirms at a time.
+    """Publishes. `window`: how many publishes may wait for their confirms at a time.
 
     A publish that falls due while its producer has no connection, or a full window, for more than LATE is not made up
     for afterwards: a burst after each fault would make the rate a lie.
     """
 
-    def __init__(self, worker: Worker, ids: Ids, intents: Iterator[tuple[int, str]], *, size: int, window: int) -> None:
+    def __init__(self, worker: Worker, ids: Ids, intents: Iterable[Intent], *, size: int, window: int) -> None:
         self._worker = worker
         self._ids = ids
         self._intents = intents
@@ -46,10 +47,12 @@ class Producer:
         self._closing: list[asyncio.Task[None]] = []
         self._deadlines = Deadlines(worker.context, worker.patience, self._expired)
 
-    async def run(self) -> None:
-        """Publish what falls due before the run's `until`, then wait for the last confirms."""
-        worker, clock, until = self._worker, self._worker.context.clock, self._worker.context.until
-        for due, queue in self._intents:
+    async def run(self, until: int) -> None:
+        """Publish what falls due before `until` (run clock), then wait for the last confirms."""
+        worker, clock = self._worker, self._worker.context.clock
+        begun = clock.now()
+        for intent in self._intents:
+            due = begun + intent.at
             if due >= until:
                 break
             await sleep_until(clock, due)
@@ -60,7 +63,7 @@ class Producer:
             if client is None or clock.now() >= until:
                 break
             if clock.now() - due <= LATE:
-                self._publish(client, queue)
+                self._publish(client, intent.key or "")
         while self._in_flight:
             self._room.clear()
             await self._room.wait()

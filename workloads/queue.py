@@ -6,10 +6,9 @@ Producers and consumers are spread over the nodes and stay with theirs, so that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 from chaos.kernel.clock import MILLISECOND, SECOND, sleep_until
-from chaos.kernel.generators import stagger
+from chaos.kernel.generators import always, each_key, stagger
 from chaos.model.op import CONTROLLER, INFO, OK
 from chaos.model.settings import Setting, choice, duration, integer, number
 from clusters.base import Unknown
@@ -59,7 +58,7 @@ class Queue(Workload):
         producers = self.options["producers"]
         consumers = [self._consumer(worker, number) for number, worker in enumerate(self._workers[producers:])]
         running = [asyncio.ensure_future(consumer.run(context.until)) for consumer in consumers]
-        running += [asyncio.ensure_future(self._producer(context, number).run()) for number in range(producers)]
+        running += [asyncio.ensure_future(self._producer(context, number).run(context.until)) for number in range(producers)]
         try:
             await asyncio.gather(*running)
         finally:
@@ -130,14 +129,12 @@ class Queue(Workload):
         return Consumer(worker, queues[number % len(queues)], polling=polling, prefetch=self.options["prefetch"])
 
     def _producer(self, context: Context, number: int) -> Producer:
+        each = self.options["rate"] / self.options["producers"]
+        random = context.streams.stream("workload", "queue", "producer", number)
         return Producer(
             self._workers[number],
             self._ids,
-            self._publishes(context, number),
+            stagger(each_key(always("publish"), self._queues()), each, random),
             size=self.options["size"],
             window=self.options["window"],
         )
-
-    def _publishes(self, context: Context, number: int) -> Iterator[tuple[int, str]]:
-        """When this producer is to publish (run clock, ns), and to which queue."""
-        raise AssertionError
