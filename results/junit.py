@@ -29,21 +29,21 @@ def junit(name: str, results: Sequence[Result], *, created: datetime, seconds: f
         time=f"{seconds:.3f}",
     )
     for result in results:
-        case = ET.SubElement(suite, "testcase", classname=f"splitbrain.{_clean(name)}", name=_clean(result.checker))
+        testcase = ET.SubElement(suite, "testcase", classname=f"splitbrain.{_clean(name)}", name=_clean(result.checker))
         evidence = "\n".join(f"{anomaly.kind}: {anomaly.message}" for anomaly in result.anomalies)
         match result.verdict:
             case Verdict.INVALID:
                 kind = result.anomalies[0].kind if result.anomalies else "invalid"
-                failure = ET.SubElement(case, "failure", message=_clean(result.reason), type=_clean(f"{result.checker}.{kind}"))
+                failure = ET.SubElement(testcase, "failure", message=_clean(result.reason), type=_clean(f"{result.checker}.{kind}"))
                 failure.text = _clean(evidence)
             case Verdict.UNKNOWN:
-                error = ET.SubElement(case, "error", message=_clean(result.reason), type="unknown")
+                error = ET.SubElement(testcase, "error", message=_clean(result.reason), type="unknown")
                 error.text = _clean(evidence)
             case Verdict.NOT_APPLICABLE:
-                ET.SubElement(case, "skipped", message=_clean(result.reason))
+                ET.SubElement(testcase, "skipped", message=_clean(result.reason))
         if result.counts:
             counts = "\n".join(f"{key}: {value}" for key, value in result.counts.items())
-            ET.SubElement(case, "system-out").text = _clean(counts)
+            ET.SubElement(testcase, "system-out").text = _clean(counts)
     suites = ET.Element("testsuites")
     suites.append(suite)
     ET.indent(suites)

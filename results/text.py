@@ -1,0 +1,30 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+
+def count(number: int) -> str:
+    """12,345."""
+    return f"{number:,}"
+
+
+def moment(ns: int) -> str:
+    """A time on the run's clock: 12.345 s."""
+    return f"{ns / 1e9:.3f} s"
+
+
+def length(ns: int) -> str:
+    """A length of time, in the unit that suits it, to three figures: 850 µs, 12.3 ms, 4.56 s, 2 min 5 s."""
+    sign, ns = ("-" if ns < 0 else ""), abs(ns)
+    if ns >= 99_500_000_000:
+        minutes, seconds = divmod(round(ns / 1e9), 60)
+        return f"{sign}{minutes} min {seconds} s" if seconds else f"{sign}{minutes} min"
+    for size, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "µs")):
+        if ns >= size:
+            return f"{sign}{ns / size:.3g} {unit}"
+    return f"{sign}{ns} ns"
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """"1 message", "3 messages"."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
