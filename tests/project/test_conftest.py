@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import docker  # noqa: F401 - imported before the suites below run in this process, which import it for themselves
 import pytest
 
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
@@ -68,7 +69,7 @@ def engine(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def test_without_an_engine_container_tests_are_skipped_and_listed(suite: pytest.Pytester) -> None:
-    result = suite.runpytest_subprocess()
+    result = suite.runpytest_inprocess()
     assert result.ret == 0
     result.assert_outcomes(passed=1, skipped=4)
     result.stdout.fnmatch_lines(
@@ -86,7 +87,7 @@ def test_where_docker_is_required_a_skip_fails_the_session(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPLITBRAIN_REQUIRE", "docker")
-    result = suite.runpytest_subprocess()
+    result = suite.runpytest_inprocess()
     assert result.ret == 1
     result.assert_outcomes(passed=1, skipped=4)
     result.stdout.fnmatch_lines(["SPLITBRAIN_REQUIRE=docker: a skip is a failure"])
@@ -94,7 +95,7 @@ def test_where_docker_is_required_a_skip_fails_the_session(
 
 @pytest.mark.usefixtures("engine")
 def test_with_an_engine_container_tests_run(suite: pytest.Pytester) -> None:
-    result = suite.runpytest_subprocess()
+    result = suite.runpytest_inprocess()
     assert result.ret == 0
     result.assert_outcomes(passed=2, skipped=2, xfailed=1)
     result.stdout.fnmatch_lines(["*= tests left out: 1 =*", "docker: test_suite.py::test_no_image: no image"])
@@ -105,7 +106,7 @@ def test_where_docker_is_required_a_skip_for_another_reason_fails_too(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPLITBRAIN_REQUIRE", "docker")
-    assert suite.runpytest_subprocess().ret == 1
+    assert suite.runpytest_inprocess().ret == 1
 
 
 @pytest.mark.usefixtures("engine")
@@ -113,7 +114,7 @@ def test_where_docker_is_required_and_nothing_skipped_all_is_well(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPLITBRAIN_REQUIRE", "docker")
-    result = suite.runpytest_subprocess("-k", "test_container or test_known_to_fail or test_elsewhere")
+    result = suite.runpytest_inprocess("-k", "test_container or test_known_to_fail or test_elsewhere")
     assert result.ret == 0
     result.stdout.no_fnmatch_line("*tests left out*")
 
@@ -122,7 +123,7 @@ def test_a_session_without_container_tests_lists_nothing(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPLITBRAIN_REQUIRE", "docker")
-    result = suite.runpytest_subprocess("-m", "not docker")
+    result = suite.runpytest_inprocess("-m", "not docker")
     assert result.ret == 0
     result.stdout.no_fnmatch_line("*tests left out*")
 
@@ -131,12 +132,12 @@ def test_a_folder_called_docker_marks_nothing(suite: pytest.Pytester, monkeypatc
     monkeypatch.setenv("SPLITBRAIN_REQUIRE", "docker")
     folder = suite.mkpydir("docker")
     (folder / "test_pure.py").write_text("import pytest\n\ndef test_pure():\n    pytest.skip('another reason')\n")
-    result = suite.runpytest_subprocess("docker", "--import-mode=importlib")
+    result = suite.runpytest_inprocess("docker", "--import-mode=importlib")
     assert result.ret == 0
 
 
 def test_a_requirement_that_does_not_exist_is_refused(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPLITBRAIN_REQUIRE", "dokcer")
-    result = suite.runpytest_subprocess()
+    result = suite.runpytest_inprocess()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*SPLITBRAIN_REQUIRE: dokcer is none of docker"])
