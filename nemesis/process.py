@@ -1,0 +1,65 @@
+"""Faults of processes: killed, paused, stopped in order, or their power cut off; and started again after a while."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any, ClassVar
+
+from chaos.model.schedule import KILL, PAUSE, POWER_OFF, STOP, Action, Fault
+from nemesis.base import Nemesis, View
+from nemesis.targets import ALL, LEADER, MAJORITY, MINORITY, ONE, hurt, targets, usable
+from nemesis.timing import Chosen, deck, series, timing
+
+
+class Process(Nemesis):
+    """Does `verb` to the broker on the nodes of a target, and undoes it when the fault's time is over."""
+
+    verb: ClassVar[str]
+
+    def verbs(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return (self.verb,)
+
+    def plan(self, options: Mapping[str, Any], nodes: Sequence[str], span: int, random: Random) -> list[Fault]:
+        whom = deck(usable(options["targets"], nodes), random)
+        return series(self.name, options, span, random, lambda _: Chosen(self.name, next(whom), {}))
+
+    def resolve(self, fault: Fault, view: View) -> tuple[Action, ...]:
+        nodes = hurt(fault.target, view, fault.draw)
+        return (Action(self.verb, nodes),) if nodes else ()
+
+
+class Kill(Process):
+    """SIGKILL, as when the kernel runs out of memory: what was written stays, what was only in memory is gone."""
+
+    name = "kill"
+    meaning = "kill the broker's process and start it again: what it wrote stays"
+    verb = KILL
+    settings = (*timing(every="20s", for_="4s", start="12s"), targets(ONE, MINORITY, MAJORITY, LEADER))
+
+
+class Pause(Process):
+    """SIGSTOP, as a long collection of garbage or a moved virtual machine: it comes back and believes what it did."""
+
+    name = "pause"
+    meaning = "stop the broker's process in its tracks, and let it go on"
+    verb = PAUSE
+    settings = (*timing(every="20s", for_="4s", start="17s"), targets(ONE, MINORITY, MAJORITY, LEADER))
+
+
+class Restart(Process):
+    """SIGTERM and a new start, as in an upgrade: the broker may hand over what it leads."""
+
+    name = "restart"
+    meaning = "stop the broker in order and start it again"
+    verb = STOP
+    settings = (*timing(every="20s", for_="4s", start="10s"), targets(ONE, MINORITY, MAJORITY, LEADER))
+
+
+class PowerOff(Process):
+    """A pulled plug: writes that were not synced are lost. Of all nodes at once too: a dark data centre."""
+
+    name = "power-off"
+    meaning = "cut the power: the broker is gone, and with it what was written but not synced"
+    verb = POWER_OFF
+    settings = (*timing(every="20s", for_="4s", start="8s"), targets(ONE, MINORITY, MAJORITY, LEADER, ALL))
