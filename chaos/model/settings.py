@@ -32,11 +32,11 @@ def parse_duration(text: object) -> int:
 
 
 def format_duration(ns: int) -> str:
-    """The shortest text that `parse_duration` reads back to about the same."""
+    """The shortest text that `parse_duration` reads back the same, with at most three decimals."""
     for unit in ("m", "s", "ms", "us"):
         size = _UNITS[unit]
         if abs(ns) >= size and ns * 1000 % size == 0 and (unit != "m" or ns % size == 0):
-            return f"{ns / size:g}{unit}"
+            return f"{ns / size:.3f}".rstrip("0").rstrip(".") + unit
     return f"{ns}ns"
 
 
