@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Protocol
 
 from chaos.kernel.clock import SECOND, Clock, sleep_until
@@ -93,7 +92,7 @@ class Faults:
 
     async def _inject(self, fault: Fault) -> bool:
         op = self._recorder.invoke(NEMESIS, "inject", key=fault.id)
-        actions = self._nemeses[fault.nemesis].resolve(fault, self._view(fault))
+        actions = self._resolve(fault)
         if not actions:
             self._recorder.complete(op, INFO, error="nobody to hurt: no leader is known, or every node is taken")
             return False
@@ -150,20 +149,21 @@ class Faults:
         self._undoing.pop(fault, None)
         self._progress.fault(fault, "", False, self._clock.now())
 
-    def _view(self, fault: Fault) -> View:
+    def _resolve(self, fault: Fault) -> tuple[Action, ...]:
+        nemesis = self._nemeses[fault.nemesis]
         view = View(self._cluster.nodes, self._cluster.leader())
+        actions = nemesis.resolve(fault, view)
         taken = [
             node
-            for actions in self._in_force.values()
-            for action in actions
+            for others in self._in_force.values()
+            for action in others
             if action.verb in PROCESS_VERBS
             for node in action.nodes
         ]
-        verbs = self._nemeses[fault.nemesis].verbs(fault.args)
-        if taken and any(verb in PROCESS_VERBS for verb in verbs):
+        if taken and any(action.verb in PROCESS_VERBS for action in actions):
             free = tuple(node for node in view.nodes if node not in taken)
-            view = replace(view, nodes=free, leader=view.leader if view.leader in free else None)
-        return view
+            return nemesis.resolve(fault, View(free, view.leader if view.leader in free else None))
+        return actions
 
 
 def describe(fault: Fault, actions: tuple[Action, ...]) -> str:
