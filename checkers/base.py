@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from chaos.model.history import History
 from chaos.model.settings import Setting
-from chaos.model.verdict import ANOMALIES_KEPT, Result
+from chaos.model.verdict import ANOMALIES_KEPT, Anomaly, Result
 
 
 class Split(StrEnum):
@@ -39,12 +39,21 @@ class Checker(ABC):
         """Judge a history. `options` holds a value for each of `settings`."""
 
     def merge(self, results: Sequence[Result]) -> Result:
-        """One result from those of the parts: the worst verdict, counts added, the first anomalies by index."""
+        """One result from those of the parts: the worst verdict, counts added, the first anomalies of each kind."""
         worst = max(results, key=lambda result: result.verdict.rank)
         counts: Counter[str] = Counter()
         for result in results:
             counts.update(result.counts)
-        anomalies = sorted((a for result in results for a in result.anomalies), key=lambda a: (a.ops, a.kind))
-        return Result(
-            self.name, worst.verdict, worst.reason, dict(counts), tuple(anomalies[:ANOMALIES_KEPT]), worst.metrics
-        )
+        anomalies = first(anomaly for result in results for anomaly in result.anomalies)
+        return Result(self.name, worst.verdict, worst.reason, dict(counts), anomalies, worst.metrics)
+
+
+def first(anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
+    """The first ANOMALIES_KEPT of each kind, in the order of their ops: many of one kind never hide another."""
+    kept: list[Anomaly] = []
+    seen: Counter[str] = Counter()
+    for anomaly in sorted(anomalies, key=lambda anomaly: (anomaly.ops, anomaly.kind)):
+        seen[anomaly.kind] += 1
+        if seen[anomaly.kind] <= ANOMALIES_KEPT:
+            kept.append(anomaly)
+    return tuple(kept)

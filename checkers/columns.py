@@ -1,0 +1,92 @@
+"""What most checkers begin with: the publishes and the deliveries of a history, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chaos.model.errors import BadHistory
+from chaos.model.history import NONE, History, Ints, Mask
+from chaos.model.op import CORRUPT, FOREIGN, INFO, INVOKE, OK
+
+Rows = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Publishes:
+    """Every publish attempt, ordered by message id.
+
+    row: of its invocation. end: row of its completion, -1 where it has none. outcome: OK, FAIL or INFO; a publish
+    that never completed is INFO. key: code of its queue (in `History.key`).
+    """
+
+    id: Ints
+    row: Rows
+    end: Rows
+    outcome: npt.NDArray[np.int8]
+    key: npt.NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    def find(self, ids: Ints) -> Rows:
+        """For each id, which publish it is (a position in these columns), -1 for ids that were never published."""
+        if not len(self.id):
+            return np.full(len(ids), -1, dtype=np.intp)
+        at = np.minimum(np.searchsorted(self.id, ids), len(self.id) - 1)
+        return np.where(self.id[at] == ids, at, -1)
+
+    def home(self, at: Rows) -> npt.NDArray[np.int32]:
+        """The code of the queue that each of the publishes at these positions went to, -1 for position -1."""
+        return np.append(self.key, np.int32(-1))[at]
+
+    @property
+    def confirmed(self) -> Mask:
+        return np.asarray(self.outcome == OK)
+
+
+def publishes(history: History) -> Publishes:
+    """The publishes of a history. Raises BadHistory for one without an id, or two with the same."""
+    rows = history.rows("publish", INVOKE)
+    rows = rows[np.argsort(history.value[rows], kind="stable")]
+    ids = history.value[rows]
+    if len(ids) and ids[0] == NONE:
+        raise BadHistory(f"history: op {int(history.index[rows[0]])}: a publish without a message id")
+    again = np.flatnonzero(ids[1:] == ids[:-1])
+    if len(again):
+        first, second = (int(history.index[rows[again[0] + step]]) for step in (0, 1))
+        used = f"message id {int(ids[again[0]])} was already used by op {first}"
+        raise BadHistory(f"history: op {second}: {used}; ids are unique per attempt")
+    end = history.completion[rows]
+    outcome = np.where(end >= 0, history.type[end], np.int8(INFO)).astype(np.int8)
+    return Publishes(ids, rows, end, outcome, history.key.codes[rows])
+
+
+def deliveries(history: History) -> Rows:
+    """Rows of the deliveries of intact messages of ours: neither empty answers, nor corrupt, nor foreign."""
+    rows = history.rows("consume", OK)
+    whole = (history.value[rows] != NONE) & ~history.error.is_(CORRUPT)[rows] & ~history.error.is_(FOREIGN)[rows]
+    return np.asarray(rows[whole])
+
+
+def granted(history: History, rows: Rows) -> Rows:
+    """For each delivery, the row at which its credit was granted (the delivery's own where that is not known)."""
+    row = history.invocation[rows]
+    return np.where(row >= 0, row, rows)
+
+
+def coded(*columns: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """One number a row, from 0 without gaps: equal for two rows where all columns are equal."""
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        _, place = np.unique(column, return_inverse=True)
+        _, code = np.unique(code * (len(columns[0]) + 1) + place.reshape(-1), return_inverse=True)
+    return code.reshape(-1).astype(np.int64)
+
+
+def indices(history: History, *rows: int) -> tuple[int, ...]:
+    """The indices of the ops in these rows, in history order; -1 stands for an op that is not there."""
+    return tuple(int(history.index[row]) for row in sorted({int(row) for row in rows}) if row >= 0)
