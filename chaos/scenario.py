@@ -176,6 +176,7 @@ def from_flags(
         except UnicodeDecodeError:
             raise BadInput(f"{file}: not a scenario: it is not UTF-8 text") from None
         data.setdefault("name", file.stem)
+    data.setdefault("nemesis", [])
     nemeses = None
     if nemesis is not None:
         nemeses = [{"name": name.strip()} for name in nemesis.split(",")] if nemesis not in ("", "none") else []
@@ -419,10 +420,9 @@ def _written(group: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]
 
 def _as_duration(setting: Setting, value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
-        for words in (format_duration(value), f"{value}ns"):
-            try:
-                if setting.convert(words) == value:
-                    return words
-            except ValueError:  # a plain number: no setting but a duration takes a unit
-                break
+        words = format_duration(value)
+        try:
+            return words if setting.convert(words) == value else value
+        except ValueError:  # a plain number: only a duration takes a unit
+            return value
     return value

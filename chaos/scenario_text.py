@@ -14,6 +14,7 @@ from chaos.model.errors import BadInput, did_you_mean
 from chaos.toml_lines import lines_of, parent
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_DOTTED = re.compile(r"[^.\[\]]+(\.[^.\[\]]+|\[\d+\])*")
 _PART = re.compile(r"[^.\[\]]+|\[\d+\]")
 _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
@@ -57,9 +58,9 @@ def write_toml(data: Mapping[str, Any]) -> str:
 def set_key(data: dict[str, Any], origin: Origin, key: str, value: Any, flag: str) -> None:
     """Set a dotted key in parsed data. A table in an array is named by its number, `nemesis[0]`, or by its own name,
     `nemesis.partition`. Raises BadInput for a path that leads nowhere."""
-    parts = _PART.findall(key)
-    if not parts or "".join(parts) != key.replace(".", ""):
+    if not _DOTTED.fullmatch(key):
         raise BadInput(f"{flag} {key}: not a dotted key, such as workload.rate or nemesis[0].every")
+    parts = _PART.findall(key)
     place: Any = data
     path = ""
     for number, part in enumerate(parts):
@@ -76,7 +77,10 @@ def set_key(data: dict[str, Any], origin: Origin, key: str, value: Any, flag: st
             if last:
                 place[part] = value
             else:
-                place = place.setdefault(part, {})
+                if part not in place:
+                    place[part] = {}
+                    origin.flags[path] = flag
+                place = place[part]
         else:
             raise BadInput(f"{flag} {key}: {path} is not a table")
     origin.flags[path] = flag
