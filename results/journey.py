@@ -112,7 +112,9 @@ def _leader_changes(line: Timeline, scope: str, since: int) -> list[Step]:
     steps = []
     for change in changes[:_CHANGES_TOLD]:
         term = "" if change.term is None else f" in term {change.term}"
-        steps.append(Step(change.time, f"{change.node} becomes leader of {scope}{term}, after {change.before}", "leader"))
+        steps.append(
+            Step(change.time, f"{change.node} becomes leader of {scope}{term}, after {change.before}", "leader")
+        )
     if len(changes) > _CHANGES_TOLD:
         more = len(changes) - _CHANGES_TOLD
         steps.append(Step(changes[_CHANGES_TOLD].time, f"and so on: {count(more)} more leader changes", "leader"))

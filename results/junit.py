@@ -34,7 +34,9 @@ def junit(name: str, results: Sequence[Result], *, created: datetime, seconds: f
         match result.verdict:
             case Verdict.INVALID:
                 kind = result.anomalies[0].kind if result.anomalies else "invalid"
-                failure = ET.SubElement(testcase, "failure", message=_clean(result.reason), type=_clean(f"{result.checker}.{kind}"))
+                failure = ET.SubElement(
+                    testcase, "failure", message=_clean(result.reason), type=_clean(f"{result.checker}.{kind}")
+                )
                 failure.text = _clean(evidence)
             case Verdict.UNKNOWN:
                 error = ET.SubElement(testcase, "error", message=_clean(result.reason), type="unknown")

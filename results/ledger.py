@@ -51,8 +51,8 @@ class Ledger:
 def open_entries(path: Path) -> list[Entry]:
     """What was noted and never struck out, in order; empty where there is no ledger.
 
-    A last line that is torn is no line: a torn note was not injected, since its sync had not returned, and a torn strike
-    leaves its fault open, which is the safe side.
+    A last line that is torn is no line: a torn note was not injected, since its sync had not returned, and a torn
+    strike leaves its fault open, which is the safe side.
     """
     try:
         text = path.read_text(encoding="utf-8", errors="replace")

@@ -1,7 +1,7 @@
 """A run's report: one HTML file that needs nothing else, drawn from what the run left in its directory.
 
-It is drawn for every run, also when a checker died or the history was cut off: a part that cannot be drawn says so in its
-place. Jinja escapes everything, and the page's own content policy forbids scripts and requests.
+It is drawn for every run, also when a checker died or the history was cut off: a part that cannot be drawn says so in
+its place. Jinja escapes everything, and the page's own content policy forbids scripts and requests.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def draw(
     """The page. `history` is None where there is none that can be read; `problem` says what ended the run early."""
     record = directory.read_json(directory.record)
     scenario_text = _text(directory.scenario)
-    scenario = _guard(lambda: tomllib.loads(scenario_text), {})
-    line = _guard(lambda: timeline(history), Timeline(0, 0)) if history is not None else Timeline(0, 0)
+    scenario = _guard(lambda: tomllib.loads(scenario_text)) or {}
+    line = (_guard(lambda: timeline(history)) if history is not None else None) or Timeline(0, 0)
     return _template().render(
         run=directory.id,
         record=record,
@@ -81,8 +81,8 @@ def draw(
         headline=headline(results, problem),
         problem=problem,
         cut=history.cut if history is not None else None,
-        facts=_guard(lambda: _facts(scenario, record), {}),
-        figures=_guard(lambda: _figures(history, line), []),
+        facts=_guard(lambda: _facts(scenario, record)) or {},
+        figures=_guard(lambda: _figures(history, line)) or [],
         results=in_order(results),
         evidence={
             result.checker: [_shown(history, line, anomaly) for anomaly in result.anomalies] for result in results
@@ -94,8 +94,8 @@ def draw(
         faults_plot=_plot(lambda: plots.faults(line)),
         hues=plots.fault_hues(line),
         line=line,
-        counts=_guard(lambda: _op_counts(history), []),
-        logs=_guard(lambda: _logs(directory.nodes), []),
+        counts=_guard(lambda: _op_counts(history)) or [],
+        logs=_guard(lambda: _logs(directory.nodes)) or [],
         versions=directory.read_json(directory.versions),
         digest=digest,
         scenario_text=scenario_text,
@@ -147,12 +147,12 @@ def _template() -> jinja2.Template:
     return environment.get_template("report.html.j2")
 
 
-def _guard(draw: Callable[[], T], otherwise: T) -> T:
-    """A part of the report; what stands in for it when it cannot be drawn. The report itself always is."""
+def _guard(draw: Callable[[], T]) -> T | None:
+    """A part of the report; None when it cannot be drawn. The report itself always is."""
     try:
         return draw()
     except Exception:
-        return otherwise
+        return None
 
 
 def _plot(draw: Callable[[], Markup]) -> Markup:
@@ -202,7 +202,7 @@ def _shown(history: History | None, line: Timeline, anomaly: Anomaly) -> Shown:
         return Shown(anomaly, [], 0, detail, [], None)
     rows = [row for op in anomaly.ops[:ROWS_SHOWN] if (row := row_of(history, op)) is not None]
     message = message_of(history, anomaly.ops) if anomaly.kind == "lost" else None
-    steps = _guard(lambda: journey(history, line, message), []) if message is not None else []
+    steps = _guard(lambda: journey(history, line, message)) or [] if message is not None else []
     return Shown(anomaly, [history[row] for row in rows], len(anomaly.ops) - len(rows), detail, steps, message)
 
 

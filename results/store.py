@@ -1,10 +1,10 @@
 """Where runs are kept: a directory a run, found by id, unique prefix, `latest` or `last-invalid`.
 
-    scenario.toml    as resolved: every setting with its value          nodes/n1/...   each node's logs
-    schedule.json    the faults that were planned                       verdict.json   what the checkers concluded
-    ledger.jsonl     the faults as they were injected and undone        junit.xml      the same for CI
-    versions.json    what it ran with                                   report.html    the same for people
-    history.arrows   while it runs; then history.parquet                run.json       what the run is, and its status
+scenario.toml    as resolved: every setting with its value          nodes/n1/...   each node's logs
+schedule.json    the faults that were planned                       verdict.json   what the checkers concluded
+ledger.jsonl     the faults as they were injected and undone        junit.xml      the same for CI
+versions.json    what it ran with                                   report.html    the same for people
+history.arrows   while it runs; then history.parquet                run.json       what the run is, and its status
 """
 
 from __future__ import annotations
@@ -192,7 +192,9 @@ class Store:
         """
         runs = self.runs()
         if not runs:
-            raise BadInput(f"there are no runs in {self.path}: make one with `splitbrain run`, or say where with --store")
+            raise BadInput(
+                f"there are no runs in {self.path}: make one with `splitbrain run`, or say where with --store"
+            )
         if name == LATEST:
             return runs[-1]
         if name == LAST_INVALID:

@@ -26,5 +26,5 @@ def length(ns: int) -> str:
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:
-    """"1 message", "3 messages"."""
+    """ "1 message", "3 messages"."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"

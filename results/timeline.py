@@ -27,8 +27,8 @@ class Span:
 class FaultSpan(Span):
     """A fault, from when it was in force on its first node until it was undone on its last.
 
-    role: what it was aimed at; nodes: whom that turned out to be. bit: whether it had an effect, None where nothing could
-    tell. problem: why it could not be injected, or undone.
+    role: what it was aimed at; nodes: whom that turned out to be. bit: whether it had an effect, None where nothing
+    could tell. problem: why it could not be injected, or undone.
     """
 
     id: str = ""
@@ -89,7 +89,7 @@ class Exit:
 
 @dataclass(frozen=True)
 class Timeline:
-    """All of it, ordered by time. `begin` is where the first client was opened: before it there is only provisioning."""
+    """All of it, ordered by time. `begin` is when the first client was opened: before, there is only provisioning."""
 
     begin: int
     end: int
