@@ -1,0 +1,65 @@
+"""Who may import whom: the layers of pyproject.toml hold, and what runs on a broker's node stands alone."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+import pytest
+
+from chaos.startup import PACKAGES
+
+ROOT = Path(__file__).parents[2]
+# What is carried to a node, where there is a bare python3.
+CARRIED = ("clusters.agent", "clusters.faults")
+
+
+def test_arrows_run_one_way() -> None:
+    linter = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([linter, "--no-cache", "--no-logo"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_agent_uses_nothing_but_the_standard_library() -> None:
+    todo, seen, foreign = ["clusters.agent.__main__"], set[str](), []
+    while todo:
+        module = todo.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        if not module.startswith(CARRIED):
+            if module.split(".")[0] not in sys.stdlib_module_names:
+                foreign.append(module)
+        elif file := source(module):
+            todo += imported(file)
+    assert foreign == []
+    assert "json" in seen
+
+
+def source(module: str) -> Path | None:
+    """The file of one of our modules; None for a name that is something inside one."""
+    path = ROOT.joinpath(*module.split("."))
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+
+
+def imported(file: Path) -> list[str]:
+    """All that a file imports, by full name: for `from a import b` both a and a.b, as b may be a module."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(file.read_text(), str(file))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{file}:{node.lineno}: a relative import"
+            names += [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names
+
+
+ENTRIES = [each for each in entry_points() if each.group.startswith("splitbrain.") and each.value.startswith(PACKAGES)]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry.group}:{entry.name}")
+def test_every_name_that_a_scenario_can_use_leads_to_its_class(entry: EntryPoint) -> None:
+    assert isinstance(entry.load(), type)
