@@ -261,10 +261,12 @@ def execute(
     ledger: Ledger,
     progress: Progress,
     keep: bool = False,
+    real: bool = False,
 ) -> Outcome:
     """Run a scenario with the given faults, recording to `stream` (an Arrow stream) and node logs below `nodes`.
 
     run: its id, by which everything that is made can be found and removed. keep: leave the cluster as it is in the end.
+    real: in real time even where the cluster is simulated.
     Raises Interrupted when stopped before the work began, SplitbrainError when the cluster cannot come up.
     """
     writer = HistoryWriter(stream) if stream is not None else None
@@ -274,7 +276,7 @@ def execute(
         recorder.on_op = progress.op
         return Run(scenario, schedule, clock, recorder, ledger, progress, nodes, run, keep)
 
-    if scenario.cluster.on == SIMULATED:
+    if scenario.cluster.on == SIMULATED and not real:
         return run_virtual(lambda loop: _conduct(begin(loop)))
     return asyncio.run(_conduct_really(begin))
 

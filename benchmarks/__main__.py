@@ -1,0 +1,32 @@
+"""`python -m benchmarks [NAME ...]`: run the benchmarks, all or the named ones, and print their figures."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from benchmarks import containers, machine, overhead, simulation
+
+BENCHMARKS: dict[str, Callable[[], None]] = {
+    "simulation": simulation.main,
+    "overhead": overhead.main,
+    "containers": containers.main,
+}
+
+
+def main(names: list[str]) -> int:
+    """Run them; 254 for a name that is none."""
+    for name in names:
+        if name not in BENCHMARKS:
+            print(f"no benchmark {name!r}; known: {', '.join(BENCHMARKS)}", file=sys.stderr)
+            return 254
+    print(machine.describe())
+    for name, benchmark in BENCHMARKS.items():
+        if not names or name in names:
+            print(f"\n## {name}\n", flush=True)
+            benchmark()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
