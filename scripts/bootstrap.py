@@ -190,7 +190,7 @@ def fetch_pip() -> bytes:
     index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/") + "/pip/"
     try:
         page = read_url(index).decode()
-        link = re.search(rf'"([^"]*{re.escape(PIP_WHEEL)})[#"]', page)
+        link = re.search(rf'(?:href=|"url": *)"([^"]*{re.escape(PIP_WHEEL)})[#"]', page)
         if not link:
             stop(f"the package index lists no {PIP_WHEEL}: is PIP_INDEX_URL one?")
         assert link
