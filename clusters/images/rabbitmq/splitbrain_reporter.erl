@@ -41,13 +41,21 @@ serve(Socket) ->
             gen_tcp:close(Socket)
     end.
 
-answer(<<"queues">>) ->
-    object([{pid, os:getpid()}, {queues, {list, [object(Q) || Status <- ask_all(ra_servers()), Q <- queue(Status)]}}]);
+answer(<<"views">>) ->
+    object([{pid, os:getpid()}, {views, {list, [object(Q) || Status <- ask_all(ra_servers()), Q <- queue(Status)]}}]);
+answer(<<"cluster">>) ->
+    object([{pid, os:getpid()}, {running, {list, [text(Node) || Node <- running()]}}]);
 answer(<<"clock">>) ->
     object([{pid, os:getpid()}, {os, os:system_time(nanosecond)}, {erlang, erlang:system_time(nanosecond)},
             {at, os:perf_counter(nanosecond)}]);
 answer(Other) ->
     object([{error, <<"unknown question: ", Other/binary>>}]).
+
+%% The function's name changed between 3.10 and 4.0. While the node boots there may be no answer yet.
+running() ->
+    _ = code:ensure_loaded(rabbit_nodes),
+    Name = case erlang:function_exported(rabbit_nodes, list_running, 0) of true -> list_running; false -> all_running end,
+    try rabbit_nodes:Name() catch _:_ -> [] end.
 
 ra_servers() ->
     case ets:info(ra_state, size) of

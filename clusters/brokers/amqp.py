@@ -1,0 +1,150 @@
+"""A client of AMQP 0-9-1 brokers over aio-pika, whose outcomes are never guessed.
+
+Plain connections, never robust ones, which hide reconnects. Publishes are mandatory and returns raise, or aio-pika
+would hand a message that no queue received back as a result like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import aio_pika
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, DeliveryMode
+from aio_pika.exceptions import DeliveryError, PublishError
+
+from clusters.base import Delivery, Failed, Unknown
+
+TIMEOUT = 10.0  # seconds for anything but a confirm: a broker that takes longer is not serving
+HEARTBEAT = 10  # seconds: a peer that vanished is noticed within two of them
+_CLOSING = 2.0
+
+for _library in ("aio_pika", "aiormq"):  # all that they log is raised as well, and during faults it is a great deal
+    logging.getLogger(_library).setLevel(logging.CRITICAL)
+
+
+@contextlib.asynccontextmanager
+async def doubtful(what: str) -> AsyncIterator[None]:
+    """Whatever goes wrong within leaves the outcome unknown: raised as Unknown, saying what and why."""
+    try:
+        yield
+    except (Failed, Unknown):
+        raise
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise Unknown(f"{what}: the connection was lost") from None  # aiormq cancels what waits on a lost connection
+    except TimeoutError:
+        raise Unknown(f"{what}: timed out") from None
+    except (aio_pika.exceptions.AMQPError, OSError, RuntimeError) as error:
+        raise Unknown(f"{what}: {reason(error)}") from None
+
+
+async def open_connection(address: str, port: int, name: str, timeout: float = TIMEOUT) -> AbstractConnection:
+    """A plain connection. Raises Unknown."""
+    async with doubtful("connect"), asyncio.timeout(timeout):
+        return await aio_pika.connect(
+            f"amqp://guest:guest@{address}:{port}/?heartbeat={HEARTBEAT}",
+            timeout=timeout,
+            client_properties={"connection_name": name},
+        )
+    raise AssertionError("unreachable")
+
+
+async def close_connection(connection: AbstractConnection) -> None:
+    """Close within seconds, whatever the other side does. Never raises."""
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(_CLOSING):
+            await connection.close()
+
+
+class AmqpClient:
+    """One connection to one node: a channel to publish on, and one to consume on, each opened when first needed."""
+
+    def __init__(self, connection: AbstractConnection, node: str) -> None:
+        self.node = node
+        self.on_lost: Callable[[str], None] = lambda why: None
+        self._connection = connection
+        self._publishing: AbstractChannel | None = None
+        self._consuming: AbstractChannel | None = None
+        self._opening = asyncio.Lock()
+        self._ids = itertools.count(1)
+        self._over = False
+        self._closing: asyncio.Task[None] | None = None
+        connection.close_callbacks.add(lambda _, error: self._lost(reason(error)))
+
+    def publish(self, queue: str, body: bytes) -> Awaitable[None]:
+        return asyncio.ensure_future(self._publish(queue, body))
+
+    async def _publish(self, queue: str, body: bytes) -> None:
+        async with doubtful("publish"):
+            channel = self._publishing or await self._channel("_publishing")
+            # aiormq matches a return to its publish by message id, and makes a random one where there is none
+            message = aio_pika.Message(body, delivery_mode=DeliveryMode.PERSISTENT, message_id=str(next(self._ids)))
+            try:
+                await channel.default_exchange.publish(message, queue, mandatory=True)
+            except PublishError as error:
+                raise Failed(f"returned: {error.frame.reply_code} {error.frame.reply_text}") from None
+            except DeliveryError:
+                raise Unknown("nacked") from None  # of unknown cause: it may have been enqueued
+
+    async def subscribe(self, queue: str, prefetch: int, deliver: Callable[[Delivery], None]) -> None:
+        async with doubtful("consume"), asyncio.timeout(TIMEOUT):
+            channel = await self._channel("_consuming")
+            await channel.set_qos(prefetch_count=prefetch)
+
+            async def delivered(message: AbstractIncomingMessage) -> None:
+                deliver(_delivery(queue, message))
+
+            await (await channel.get_queue(queue, ensure=False)).consume(delivered)
+
+    async def get(self, queue: str) -> Delivery | None:
+        async with doubtful("get"), asyncio.timeout(TIMEOUT):
+            channel = self._consuming or await self._channel("_consuming")
+            message = await (await channel.get_queue(queue, ensure=False)).get(no_ack=False, fail=False)
+            return None if message is None else _delivery(queue, message)
+        raise AssertionError("unreachable")
+
+    async def ack(self, delivery: Delivery) -> bool:
+        message: AbstractIncomingMessage = delivery.tag
+        async with doubtful("ack"):
+            await message.ack()
+        return False
+
+    async def close(self) -> None:
+        self._over = True
+        await close_connection(self._connection)
+
+    async def _channel(self, which: str) -> AbstractChannel:
+        async with self._opening:
+            channel: AbstractChannel | None = getattr(self, which)
+            if channel is None:
+                async with asyncio.timeout(TIMEOUT):
+                    channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
+                channel.close_callbacks.add(lambda _, error: self._lost(f"channel closed: {reason(error)}"))
+                setattr(self, which, channel)
+            return channel
+
+    def _lost(self, why: str) -> None:
+        """A channel closed by the broker counts as the connection lost: what was in flight on it is as unknown."""
+        if not self._over:
+            self._over = True
+            self._closing = asyncio.ensure_future(close_connection(self._connection))
+            self.on_lost(why)
+
+
+def _delivery(queue: str, message: AbstractIncomingMessage) -> Delivery:
+    return Delivery(queue, message.body, bool(message.redelivered), message)
+
+
+def reason(error: Any) -> str:
+    """An AMQP error in one line."""
+    if error is None:
+        return "closed"
+    text = ", ".join(str(part) for part in getattr(error, "args", ()) if part) or str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

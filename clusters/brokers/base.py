@@ -1,0 +1,86 @@
+"""What a broker is to a hosted cluster: how it is installed, configured, started, asked and spoken to.
+
+Adding a broker is one file in this folder and an entry point in the group `splitbrain.brokers`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from chaos.model.settings import Setting
+from clusters.base import QueueClient
+from clusters.hosts.base import File
+
+CLIENTS = "clients"  # the service that clients speak to, and the end of a link that is not a node
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Which image to run: a folder of `clusters/images`, a tag of ours, and the base that it is built on."""
+
+    folder: str
+    tag: str
+    base: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A process of the broker on a node. `output` takes what it prints; `clock` is the file that moves its clock."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    user: str | None
+    output: str
+    clock: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """What one replica holds of a queue, asked just now."""
+
+    ready: int
+    unacked: int
+    members: tuple[str, ...]  # nodes that hold a replica, as this one sees it
+    leader: str | None
+    serves: bool
+
+
+class Broker(Protocol):
+    """A broker of one version, set up in one way, for nodes n1, n2, ..."""
+
+    settings: Sequence[Setting]
+    versions: Sequence[str]  # the first is the default
+    services: Mapping[str, Sequence[int]]  # what a cut may name, and its ports
+    never_normal: re.Pattern[str]  # lines of a log that are never normal
+
+    def __init__(self, version: str, settings: Mapping[str, Any]) -> None: ...
+
+    def image(self) -> Image:
+        """What its hosts are made of, in containers."""
+
+    def files(self, node: str, nodes: Sequence[str]) -> Sequence[File]:
+        """What to write on a node before the first start."""
+
+    def command(self, node: str) -> Command:
+        """How it is started there."""
+
+    def reporter(self) -> str:
+        """The unix socket on which it answers `clusters.agent.reporter`: views of who leads, its wall clock."""
+
+    def logs(self, node: str) -> Sequence[str]:
+        """Where it logs on a node, the main one first."""
+
+    async def connect(self, address: str, node: str, name: str) -> QueueClient:
+        """A client. Raises Unknown when the node cannot be reached now."""
+
+    async def declare(self, address: str, queue: str, nodes: int) -> None:
+        """Make a queue through the node at the address, in a cluster of so many. Raises Unknown."""
+
+    def queue_state(self, node: str, view: Mapping[str, Any]) -> QueueState:
+        """One view of the reporter's answer as counts."""
+
+    async def version(self, address: str) -> str:
+        """What answers there. Raises Unknown."""

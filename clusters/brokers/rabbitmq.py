@@ -1,0 +1,119 @@
+"""RabbitMQ as Debian ships it, whatever the type of queue: configuration, start, logs, ports, connections.
+
+Facts: https://www.rabbitmq.com/docs/configure, /clustering, /nettick, /partitions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from chaos.kernel.clock import SECOND
+from chaos.model.errors import BadInput, did_you_mean
+from chaos.model.settings import Setting, choice, duration
+from clusters.base import Cluster, Setup
+from clusters.brokers.amqp import AmqpClient, close_connection, open_connection
+from clusters.brokers.base import CLIENTS, Command, Image
+from clusters.hosted import HostedCluster
+from clusters.hosts.base import File
+from clusters.hosts.docker import DockerHosts
+
+PORT = 5672
+DISTRIBUTION = 25672
+EPMD = 4369
+HOME = "/var/lib/rabbitmq"
+LOGS = "/var/log/rabbitmq"
+BASES = {"4.0": "debian:trixie-slim", "3.10": "debian:bookworm-slim"}  # the Debian that ships that line
+
+NET_TICKTIME = Setting("net_ticktime", duration, "5s", "how soon a silent peer is held to be down (its makers' default is 60s)")
+PARTITION_HANDLING = Setting(
+    "cluster_partition_handling",
+    choice("ignore", "pause_minority", "autoheal"),
+    "ignore",
+    "what a node does when the cluster is partitioned",
+)
+
+
+class Rabbitmq:
+    """What brokers of every queue type share."""
+
+    settings: ClassVar[Sequence[Setting]] = (NET_TICKTIME, PARTITION_HANDLING)
+    versions: ClassVar[Sequence[str]] = tuple(BASES)
+    services: ClassVar[Mapping[str, Sequence[int]]] = {CLIENTS: (PORT,), "replication": (DISTRIBUTION, EPMD)}
+    never_normal: ClassVar[re.Pattern[str]] = re.compile(
+        r"CRASH REPORT|crasher:|Supervisor .* (had|with) child .*(exit|terminated)|badmatch|badarg|function_clause"
+        r"|case_clause|\bcorrupt|Generic server .* terminating|State machine .* terminating"
+    )
+
+    def __init__(self, version: str, settings: Mapping[str, Any]) -> None:
+        self.release, self.options = version, settings
+
+    @classmethod
+    def cluster(cls, setup: Setup, on: str) -> Cluster:
+        """A cluster of it, for `clusters.make`. Raises BadInput for a kind of host that there is not."""
+        version = setup.version or cls.versions[0]
+        if on != "docker":
+            raise BadInput(f"cluster.on: no hosts of kind {on!r}; {did_you_mean(on, ['docker'])}")
+        image = f"splitbrain/rabbitmq:{version}"
+        return HostedCluster(setup, DockerHosts(setup.run, image), cls(version, setup.settings))
+
+    def image(self) -> Image:
+        return Image("rabbitmq", f"splitbrain/rabbitmq:{self.release}", BASES[self.release])
+
+    def files(self, node: str, nodes: Sequence[str]) -> Sequence[File]:
+        # Any cookie will do, as long as every node of this cluster, and no other, has it before the first start.
+        cookie = hashlib.sha256(f"splitbrain {','.join(nodes)}".encode()).hexdigest()[:32].upper()
+        return (
+            File("/etc/rabbitmq/rabbitmq.conf", self.configuration(nodes).encode(), 0o644, "rabbitmq"),
+            File("/etc/rabbitmq/enabled_plugins", b"[].\n", 0o644, "rabbitmq"),
+            File(f"{HOME}/.erlang.cookie", cookie.encode(), 0o400, "rabbitmq"),
+        )
+
+    def configuration(self, nodes: Sequence[str]) -> str:
+        """The text of rabbitmq.conf."""
+        lines = [
+            "loopback_users.guest = false",
+            "cluster_formation.peer_discovery_backend = classic_config",
+            *(f"cluster_formation.classic_config.nodes.{n} = rabbit@{node}" for n, node in enumerate(nodes, 1)),
+            f"cluster_partition_handling = {self.options['cluster_partition_handling']}",
+            f"net_ticktime = {max(1, round(self.options['net_ticktime'] / SECOND))}",
+            # of the container's memory, not of its host's, which older brokers take it for
+            "vm_memory_high_watermark.absolute = 512MB",
+            "log.file.level = info",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def command(self, node: str) -> Command:
+        env = {
+            "HOME": HOME,
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "LANG": "C.UTF-8",
+            # The start script then becomes the broker itself (exec), so that its pid is the one that we signal and wait for.
+            "RUNNING_UNDER_SYSTEMD": "true",
+            "RABBITMQ_NODENAME": f"rabbit@{node}",
+            "RABBITMQ_BOOT_MODULE": "splitbrain_reporter",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-pa /usr/lib/splitbrain",
+            "SPLITBRAIN_REPORTER": self.reporter(),
+        }
+        argv = ("/usr/lib/rabbitmq/bin/rabbitmq-server",)
+        return Command(argv, env, "rabbitmq", f"{LOGS}/output.log", clock="/run/splitbrain-clock")
+
+    def reporter(self) -> str:
+        return f"{HOME}/reporter.sock"
+
+    def logs(self, node: str) -> Sequence[str]:
+        return (f"{LOGS}/rabbit@{node}.log", f"{LOGS}/output.log", f"{LOGS}/rabbit@{node}_upgrade.log")
+
+    async def connect(self, address: str, node: str, name: str) -> AmqpClient:
+        return AmqpClient(await open_connection(address, PORT, name), node)
+
+    async def version(self, address: str) -> str:
+        connection = await open_connection(address, PORT, "splitbrain version")
+        try:
+            properties = getattr(connection.transport, "connection", None)
+            server = getattr(properties, "server_properties", {})
+            return f"{server.get('product', 'RabbitMQ')} {server.get('version', '?')}, {server.get('platform', '')}".rstrip(", ")
+        finally:
+            await close_connection(connection)

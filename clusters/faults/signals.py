@@ -1,0 +1,86 @@
+"""Kill, stop and pause of a process on the node, by signals; each probed by what the kernel says of the process."""
+
+from __future__ import annotations
+
+import signal
+
+from clusters.agent.process import Process, state
+from clusters.faults.base import FaultError, Probe
+
+ORDERLY = 30.0  # seconds that an orderly stop may take before it is helped along
+
+
+class Kill:
+    """SIGKILL. What the process wrote stays written, synced or not. Undo starts it again."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._pid: int | None = None
+
+    def inject(self) -> str:
+        self._process.hold_down(self)
+        self._pid = self._process.pid
+        if self._pid is None:
+            return "it was not running"
+        self._process.end(signal.SIGKILL)
+        if not self._process.wait(5):
+            raise FaultError(f"pid {self._pid} is still there 5 s after SIGKILL")
+        return f"pid {self._pid} gone"
+
+    def undo(self) -> Probe:
+        bit = self._pid is not None
+        self._process.release(self)
+        return Probe(bit, f"pid {self._pid} was killed" if bit else "it was not running")
+
+
+class Stop:
+    """SIGTERM: an orderly stop, which goes on after `inject` returns. Undo waits for its end and starts it again."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._pid: int | None = None
+
+    def inject(self) -> str:
+        self._process.hold_down(self)
+        self._pid = self._process.pid
+        if self._pid is None:
+            return "it was not running"
+        self._process.end(signal.SIGTERM)
+        return f"pid {self._pid} told to stop"
+
+    def undo(self) -> Probe:
+        if self._pid is None:
+            self._process.release(self)
+            return Probe(False, "it was not running")
+        orderly = self._process.pid != self._pid or self._process.wait(ORDERLY)
+        if not orderly:
+            self._process.end(signal.SIGKILL)
+            self._process.wait(5)
+        self._process.release(self)
+        if orderly:
+            return Probe(True, f"pid {self._pid} stopped")
+        return Probe(True, f"pid {self._pid} had not stopped after {ORDERLY:g} s more, and was killed")
+
+
+class Pause:
+    """SIGSTOP of the process and all its children. Undo lets them go on."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._pid: int | None = None
+        self._stopped = False
+
+    def inject(self) -> str:
+        self._pid = self._process.pid
+        if self._pid is None:
+            return "it was not running"
+        self._process.pause(self)
+        self._stopped = state(self._pid) == "T"
+        return f"pid {self._pid} is in state {state(self._pid)}"
+
+    def undo(self) -> Probe:
+        if self._pid is None:
+            return Probe(False, "it was not running")
+        now = state(self._pid)
+        self._process.resume(self)
+        return Probe(self._stopped, f"pid {self._pid} was in state {'T' if self._stopped else '?'}, and {now or 'gone'} at the end")

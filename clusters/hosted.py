@@ -1,0 +1,366 @@
+"""A hosted cluster: hosts times a broker. Real nodes, each with our agent; clients over the network."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from chaos.model.errors import SplitbrainError
+from chaos.model.schedule import CLOCK, CUT, LOSS, VERBS, Action
+from clusters.agent.link import COMMAND, AgentLink, sources
+from clusters.base import Counts, Injected, LeaderView, QueueClient, Setup, Undone, Unknown
+from clusters.brokers.base import CLIENTS, Broker
+from clusters.hosts.base import Host, Hosts
+from clusters.images.build import ensure
+
+LINKS = (CUT, LOSS)
+PROBE = "splitbrain.serving"  # a queue of ours: what shows that a node serves must not turn up among the workload's
+SAMPLE = 0.2  # seconds between samples of each node's views
+UP = 120.0  # seconds that a broker may take to serve
+LOG_LIMIT = 16 << 20  # bytes kept of a log
+_LINES = 200  # lines never normal that are kept of a node
+_TAIL = 30
+
+
+class HostedCluster:
+    """Implements `clusters.base.Cluster`. `up_limit`: seconds that the nodes may take to serve."""
+
+    def __init__(self, setup: Setup, hosts: Hosts, broker: Broker, up_limit: float = UP) -> None:
+        self.nodes = tuple(f"n{number}" for number in range(1, setup.nodes + 1))
+        self.services = tuple(broker.services)
+        self._setup, self._hosts_, self._broker, self._up_limit = setup, hosts, broker, up_limit
+        self._hosts: dict[str, Host] = {}
+        self._agents: dict[str, AgentLink] = {}
+        self._unable: dict[str, str] = dict(hosts.refused())
+        self._versions: dict[str, str] = {}
+        self._queues: list[str] = []
+        self._claims: dict[str, tuple[int, str]] = {}  # scope: newest term claimed, and by whom
+        self._injected: dict[str, list[tuple[str, tuple[str, ...]]]] = {}  # fault: its (verb, nodes), in order
+        self._early: dict[str, str] = {}  # nodes whose broker ended before the cluster was up, and how
+        self._serves = False
+
+    # ---- life
+
+    def abilities(self) -> Mapping[str, str | None]:
+        return {verb: self._unable.get(verb) for verb in VERBS}
+
+    async def up(self, report: Callable[[str], None]) -> None:
+        begun = time.monotonic()
+        steps: list[tuple[str, float]] = []
+
+        async def step(name: str, work: Awaitable[None]) -> None:
+            start = time.monotonic()
+            await work
+            steps.append((name, time.monotonic() - start))
+
+        try:
+            await step("image", self._image(report))
+            await step("containers", self._containers(report))
+            await step("agents", self._all(self._agent))
+            await step("start", self._all(self._start))
+            await step("listening", self._patiently(self._listening))
+            await step("formed", self._patiently(self._formed))
+            await step("serving", self._patiently(self._serving_at_first))
+        except BaseException as error:
+            tail = error.tail if isinstance(error, SplitbrainError) else ()
+            if isinstance(error, SplitbrainError) and not tail:
+                error.tail = tuple(await self._tails(self._early or self.nodes))
+            await self.down()
+            raise
+        self._serves = True
+        breakdown = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in steps)
+        report(f"{len(self.nodes)} nodes serve after {time.monotonic() - begun:.1f} s ({breakdown})")
+
+    async def down(self) -> None:
+        agents, self._agents = self._agents, {}
+        await asyncio.gather(*(agent.close() for agent in agents.values()), return_exceptions=True)
+        if not self._setup.keep:
+            await self._hosts_.down()
+
+    def versions(self) -> Mapping[str, str]:
+        return dict(self._versions)
+
+    async def _image(self, report: Callable[[str], None]) -> None:
+        image = self._broker.image()
+        self._versions["image"] = await asyncio.to_thread(ensure, image.folder, image.tag, image.base, report)
+
+    async def _containers(self, report: Callable[[str], None]) -> None:
+        self._hosts = {host.name: host for host in await self._hosts_.up(self.nodes, report)}
+
+    async def _agent(self, node: str) -> None:
+        host, command = self._hosts[node], self._broker.command(node)
+        await host.put(sources())
+        agent = AgentLink(node, await host.run(COMMAND), self._setup.clock, lambda event: self._pushed(node, event))
+        self._agents[node] = agent
+        await agent.open()
+        unable = (await agent.call("abilities"))["unable"]
+        self._unable.update({verb: f"{node}: {why}" for verb, why in unable.items() if why})
+        await agent.put(self._broker.files(node, self.nodes))
+        await agent.call(
+            "process", name="broker", argv=command.argv, env=dict(command.env), user=command.user,
+            output=command.output, clock=command.clock,
+        )  # fmt: skip
+
+    async def _start(self, node: str) -> None:
+        await self._agents[node].call("start", name="broker")
+        await self._agents[node].call("sample", path=self._broker.reporter(), question="views", period=SAMPLE)
+
+    async def _listening(self, node: str) -> str | None:
+        port = self._broker.services[CLIENTS][0]
+        try:
+            _, writer = await asyncio.wait_for(asyncio.open_connection(self._hosts[node].address, port), 2)
+        except (OSError, TimeoutError):
+            return f"nothing answers on port {port}"
+        writer.close()
+        return None
+
+    async def _formed(self, node: str) -> str | None:
+        try:
+            running = (await self._agents[node].call("ask", question="cluster", timeout=2))["answer"]["running"]
+        except SplitbrainError as error:
+            return str(error)
+        return None if len(running) == len(self.nodes) else f"it sees {', '.join(running) or 'no node'} running"
+
+    async def _serving_at_first(self, node: str) -> str | None:
+        if node == self.nodes[0] and PROBE not in self._queues:
+            try:
+                await self._broker.declare(self._hosts[node].address, PROBE, len(self.nodes))
+                self._versions["broker"] = await self._broker.version(self._hosts[node].address)
+            except Unknown as error:
+                return str(error)
+            self._queues.append(PROBE)
+        return await self._serves_now(node)
+
+    async def _patiently(self, check: Callable[[str], Awaitable[str | None]]) -> None:
+        """Until the check finds nothing wrong on any node. Raises SplitbrainError when the time is up, or a broker ended."""
+        deadline = time.monotonic() + self._up_limit
+        while True:
+            wrong = {node: why for node in self.nodes if (why := await check(node)) is not None}
+            if self._early:
+                raise SplitbrainError(
+                    "; ".join(f"{node}: its broker ended while it started ({why})" for node, why in self._early.items())
+                )
+            if not wrong:
+                return
+            if time.monotonic() > deadline:
+                raise SplitbrainError(
+                    f"the cluster does not serve after {self._up_limit:g} s: "
+                    + "; ".join(f"{node}: {why}" for node, why in wrong.items())
+                )
+            await asyncio.sleep(0.1)
+
+    async def _all(self, work: Callable[[str], Coroutine[Any, Any, None]]) -> None:
+        await asyncio.gather(*(work(node) for node in self.nodes))
+
+    async def _tails(self, nodes: Iterable[str]) -> list[str]:
+        """The end of the log of each node, or of what it printed where it has none."""
+        lines = []
+        for node in nodes:
+            for path in self._broker.logs(node) if node in self._hosts else ():
+                try:
+                    text = (await self._hosts[node].read(path, 20_000)).decode(errors="replace")
+                except SplitbrainError:
+                    continue
+                if text.strip():
+                    lines += [f"{node}: {line}" for line in text.splitlines()[-_TAIL:]]
+                    break
+        return lines
+
+    # ---- use
+
+    async def declare(self, queue: str) -> None:
+        problem = ""
+        for node in self.nodes:
+            try:
+                await self._broker.declare(self._hosts[node].address, queue, len(self.nodes))
+            except Unknown as error:
+                problem = str(error)
+            else:
+                self._queues.append(queue)
+                return
+        raise SplitbrainError(f"no node would declare queue {queue!r}: {problem}", tail=await self._tails(self.nodes))
+
+    async def connect(self, node: str, name: str) -> QueueClient:
+        return await self._broker.connect(self._hosts[node].address, node, name)
+
+    async def serving(self) -> Mapping[str, str | None]:
+        answers = await asyncio.gather(*(self._serves_now(node) for node in self.nodes))
+        return dict(zip(self.nodes, answers, strict=True))
+
+    async def _serves_now(self, node: str) -> str | None:
+        """A confirmed publish through the node, and every queue's replica there knows a leader."""
+        try:
+            client = await self.connect(node, "splitbrain serving")
+        except Unknown as error:
+            return str(error)
+        try:
+            await asyncio.wait_for(client.publish(PROBE, b"serving?"), 5)
+        except (Exception, asyncio.CancelledError) as error:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            return f"a publish was not confirmed: {str(error) or type(error).__name__}"
+        finally:
+            await client.close()
+        try:
+            views = await self._views(node)
+        except Unknown as error:
+            return str(error)
+        for queue in self._queues:
+            if queue in views and not self._broker.queue_state(node, views[queue]).serves:
+                return f"its replica of {queue} is {views[queue]['role']}, and knows no leader"
+        return None
+
+    async def counts(self, queue: str) -> Counts:
+        answers = await asyncio.gather(*(self._views(node) for node in self.nodes), return_exceptions=True)
+        states = {
+            node: self._broker.queue_state(node, answer[queue])
+            for node, answer in zip(self.nodes, answers, strict=True)
+            if not isinstance(answer, BaseException) and queue in answer
+        }
+        led = [state for node, state in states.items() if state.leader == node and state.serves]
+        if not led:
+            raise Unknown(f"{queue}: no node that can be asked leads it")
+        leader = led[-1]
+        serving = sum(
+            node in states and states[node].serves and states[node].leader == leader.leader for node in leader.members
+        )
+        return Counts(leader.ready, leader.unacked, serving, len(leader.members))
+
+    async def _views(self, node: str) -> dict[str, dict[str, Any]]:
+        try:
+            answer = (await self._agents[node].call("ask", question="views", timeout=3))["answer"]
+        except (SplitbrainError, KeyError) as error:
+            raise Unknown(f"{node} cannot be asked: {error}") from None
+        return {view["scope"]: view for view in answer["views"]}
+
+    # ---- what nodes say by themselves
+
+    def leader(self, scope: str | None = None) -> str | None:
+        if scope is None:
+            scope = next((queue for queue in self._queues if queue != PROBE), None)
+        claim = self._claims.get(scope) if scope is not None else None
+        return None if claim is None else claim[1]
+
+    def _pushed(self, node: str, event: Mapping[str, Any]) -> None:
+        kind = event.get("event")
+        if kind == "views" and event["incarnation"] is not None:
+            for view in event["views"]:
+                if view["scope"] in self._queues and view["scope"] != PROBE:
+                    self._view(node, view, event)
+        elif kind == "exit":
+            at, _ = self._agents[node].offset.to_run(event["at"])
+            if not self._serves and not event["asked"]:
+                self._early[node] = event["reason"]
+            self._setup.observer.exited(node, event["incarnation"], at, event["reason"], event["asked"])
+
+    def _view(self, node: str, data: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+        # By the broker's own stamps, which lie closer; by the agent's where those make no sense.
+        asked, answered = data["asked"], data["answered"]
+        if not event["asked"] <= asked <= answered <= event["at"]:
+            asked, answered = event["asked"], event["at"]
+        asked, uncertainty = self._agents[node].offset.to_run(asked)
+        answered, _ = self._agents[node].offset.to_run(answered)
+        view = LeaderView(
+            data["scope"], node, data["role"], data["term"], asked - uncertainty, answered + uncertainty,
+            event["incarnation"],
+        )  # fmt: skip
+        if view.role == "leader" and (view.term or 0) >= self._claims.get(view.scope, (0, ""))[0]:
+            self._claims[view.scope] = (view.term or 0, node)
+        self._setup.observer.leader(view)
+
+    # ---- faults
+
+    async def inject(self, fault: str, action: Action) -> Injected:
+        if why := self.abilities().get(action.verb, "no such verb"):
+            raise SplitbrainError(f"{action.verb} cannot be done here: {why}")
+        if action.verb in LINKS:
+            work = self._links(action)
+        else:
+            for node in action.nodes:
+                self._known(node)
+            work = {node: dict(action.args) if action.verb == CLOCK else {} for node in action.nodes}
+        # in the ledger first: an inject that failed half way is undone like any other
+        self._injected.setdefault(fault, []).append((action.verb, tuple(work)))
+
+        async def one(node: str) -> dict[str, Any]:
+            return await self._agents[node].call(
+                "inject", fault=fault, verb=action.verb, process=action.process, args=work[node]
+            )
+
+        done = dict(zip(work, await asyncio.gather(*(one(node) for node in work)), strict=True))
+        return Injected(
+            {node: answer["at"] for node, answer in done.items()},
+            "; ".join(f"{node}: {answer['evidence']}" for node, answer in done.items()),
+        )
+
+    async def undo(self, fault: str) -> Undone:
+        actions = self._injected.get(fault, [])
+        nodes = list(dict.fromkeys(node for _, nodes in actions for node in nodes))
+        answers = await asyncio.gather(*(self._agents[node].call("undo", fault=fault, timeout=60) for node in nodes))
+        self._injected.pop(fault, None)
+        bits: dict[str, list[bool]] = {}
+        evidence = []
+        for node, answer in zip(nodes, answers, strict=True):
+            for probe in answer["probes"]:
+                evidence.append(f"{node}: {probe['evidence']}")
+                if probe["bit"] is not None:
+                    bits.setdefault(probe["verb"], []).append(probe["bit"])
+        # Links bite if a packet was dropped at either end; anything else must have bitten on each node.
+        bit = all(any(seen) if verb in LINKS else all(seen) for verb, seen in bits.items()) if bits else None
+        times = {node: answer["at"] for node, answer in zip(nodes, answers, strict=True)}
+        return Undone(times, bit, "; ".join(evidence))
+
+    def _links(self, action: Action) -> dict[str, dict[str, Any]]:
+        """The rules of each node: a link is hurt where its packets come in, or where they leave for the clients."""
+        service = action.args.get("service")
+        if service is not None and service not in self._broker.services:
+            raise SplitbrainError(f"{action.verb}: no service {service!r}; known: {', '.join(self.services)}")
+        rules: dict[str, list[dict[str, Any]]] = {}
+        for source, target in action.args["links"]:
+            # never all of the controller's traffic, which is spared unless clients are named: only the broker's ports
+            chosen = service or (CLIENTS if CLIENTS in (source, target) else None)
+            ports = list(self._broker.services[chosen]) if chosen else []
+            if target == CLIENTS:
+                rule = {"direction": "out", "peer": self._address(target), "ports": ports}
+                rules.setdefault(self._known(source), []).append(rule)
+            else:
+                rule = {"direction": "in", "peer": self._address(source), "ports": ports}
+                rules.setdefault(self._known(target), []).append(rule)
+        common = {} if action.verb == CUT else {"probability": action.args["probability"]}
+        return {node: {"rules": found, **common} for node, found in rules.items()}
+
+    def _known(self, node: str) -> str:
+        if node not in self._agents:
+            raise SplitbrainError(f"no node {node!r}; known: {', '.join(self._agents)}")
+        return node
+
+    def _address(self, end: str) -> str:
+        if end != CLIENTS:
+            return self._hosts[self._known(end)].address
+        if self._hosts_.controller is None:
+            raise SplitbrainError("clients cannot be cut off: the controller's own address is not known")
+        return self._hosts_.controller
+
+    # ---- logs
+
+    async def collect(self, directory: Path) -> Sequence[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+
+        async def one(node: str) -> None:
+            (directory / node).mkdir(parents=True, exist_ok=True)
+            odd = 0
+            for path in self._broker.logs(node):
+                data = await self._hosts[node].read(path, LOG_LIMIT)
+                if not data:
+                    continue
+                (directory / node / path.rpartition("/")[2]).write_bytes(data)
+                for line in data.decode(errors="replace").splitlines():
+                    if odd < _LINES and self._broker.never_normal.search(line):
+                        odd += 1
+                        found.append((node, line))
+
+        await asyncio.gather(*(one(node) for node in self._hosts))
+        return sorted(found, key=lambda item: item[0])

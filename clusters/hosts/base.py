@@ -1,0 +1,64 @@
+"""What a host is: a long-lived machine on which a broker is started and killed, with a way to run our agent there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What to put on a node, `mode` as chmod has it; `user` owns it where a node's agent writes it."""
+
+    path: str
+    data: bytes
+    mode: int = 0o644
+    user: str = "root"
+
+
+class Channel(Protocol):
+    """The two ends of a process on a host: lines from its output, bytes to its input."""
+
+    async def readline(self) -> bytes:
+        """The next line of its output; empty when there will be none."""
+
+    def write(self, data: bytes) -> None:
+        """Send to its input. Never blocks; what cannot be sent any more is dropped."""
+
+    async def close(self) -> None:
+        """End its input. Never raises."""
+
+    def complaints(self) -> str:
+        """What it wrote to stderr of late."""
+
+
+class Host(Protocol):
+    """One node's machine."""
+
+    name: str
+    address: str
+
+    async def put(self, files: Sequence[File]) -> None:
+        """Write files as root, their folders made as needed. Raises SplitbrainError."""
+
+    async def run(self, argv: Sequence[str]) -> Channel:
+        """Start a process as root, its input and output attached. Raises SplitbrainError."""
+
+    async def read(self, path: str, limit: int) -> bytes:
+        """A file's last `limit` bytes; empty when there is none."""
+
+
+class Hosts(Protocol):
+    """All the hosts of a run."""
+
+    controller: str | None  # the address that the controller's own traffic comes from, once up
+
+    def refused(self) -> Mapping[str, str]:
+        """Verbs that make no sense on hosts of this kind, and why."""
+
+    async def up(self, names: Sequence[str], report: Callable[[str], None]) -> Sequence[Host]:
+        """Make them, side by side. Raises SplitbrainError, having removed what it made."""
+
+    async def down(self) -> None:
+        """Remove all that was made; safe to call at any time, more than once."""

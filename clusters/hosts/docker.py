@@ -1,0 +1,259 @@
+"""Hosts in Docker: a container a node on a private network of the run, all labelled with the run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import socket
+import tarfile
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import docker
+from docker.errors import APIError, DockerException, NotFound
+from docker.types import IPAMConfig, IPAMPool
+
+from chaos.model.errors import SplitbrainError
+from chaos.model.schedule import POWER_OFF
+from clusters.hosts.base import Channel, File, Host
+
+LABEL = "splitbrain.run"
+NODE = "splitbrain.node"
+MEMORY = "1g"  # of a container: so that a broker gone wild does not take the machine with it
+SUBNETS = tuple(f"10.213.{block}.0/26" for block in range(100))  # tried when the engine's own pools are used up
+
+
+def engine(timeout: int = 60) -> docker.DockerClient:
+    """A client of the engine that the environment names. Raises SplitbrainError when none answers."""
+    try:
+        client = docker.from_env(timeout=timeout)
+        client.ping()
+    except DockerException as error:
+        raise SplitbrainError(
+            f"no Docker engine answers ({_first_line(error)}); start one (Debian: apt-get install docker.io, "
+            "then dockerd), or run on the simulated cluster"
+        ) from None
+    return client
+
+
+def clean(run: str | None = None) -> list[str]:
+    """Remove every container, network and volume that a run made; of all runs where none is named. Says what it removed.
+
+    Raises SplitbrainError when no engine answers, or something could not be removed.
+    """
+    api = engine().api
+    label = {"label": LABEL if run is None else f"{LABEL}={run}"}
+    removed = []
+    with _plainly("cannot clean up"):
+        for container in api.containers(all=True, filters=label):
+            removed += _gone("container", container["Names"][0].lstrip("/"), lambda: _remove(api, container["Id"]))
+        for network in api.networks(filters=label):
+            removed += _gone("network", network["Name"], lambda: api.remove_network(network["Id"]))
+        for volume in api.volumes(filters=label)["Volumes"] or ():
+            removed += _gone("volume", volume["Name"], lambda: api.remove_volume(volume["Name"], force=True))
+    return removed
+
+
+class DockerHosts:
+    """The hosts of one run. `image` is there already: see `clusters.images.build`."""
+
+    def __init__(self, run: str, image: str, environment: Mapping[str, str] | None = None) -> None:
+        self.run, self.image = run, image
+        self.controller: str | None = None
+        self._environment = dict(environment or {})
+        self._client: docker.DockerClient | None = None
+        self._made = False
+
+    def refused(self) -> Mapping[str, str]:
+        return {
+            POWER_OFF: "a container shares its host's page cache, so nothing unsynced would be lost: "
+            "it would be a mere kill (simulate it, or use ssh hosts)"
+        }
+
+    async def up(self, names: Sequence[str], report: Callable[[str], None]) -> Sequence[Host]:
+        self._client = await asyncio.to_thread(engine)
+        self._made = True
+        try:
+            network = await asyncio.to_thread(self._network)
+            hosts = await asyncio.gather(*(asyncio.to_thread(self._container, name, network) for name in names))
+        except BaseException:
+            await self.down()
+            raise
+        report(f"{len(hosts)} containers of {self.image} on network {network}")
+        return hosts
+
+    async def down(self) -> None:
+        if self._made:
+            await asyncio.shield(asyncio.to_thread(self._down))
+            self._made = False
+
+    def _down(self) -> None:
+        assert self._client is not None
+        api, label = self._client.api, {"label": f"{LABEL}={self.run}"}
+        with _plainly("cannot remove the run's containers"):
+            found = [container["Id"] for container in api.containers(all=True, filters=label)]
+            if found:
+                with ThreadPoolExecutor(len(found)) as pool:
+                    list(pool.map(lambda one: _remove(api, one), found))
+            for network in api.networks(filters=label):
+                api.remove_network(network["Id"])
+
+    def _network(self) -> str:
+        assert self._client is not None
+        name = f"splitbrain-{self.run}"
+        problem = ""
+        for subnet in (None, *SUBNETS):  # the engine picks best: it knows the host's routes
+            ipam = IPAMConfig(pool_configs=[IPAMPool(subnet=subnet)]) if subnet else None
+            try:
+                made = self._client.api.create_network(name, driver="bridge", labels={LABEL: self.run}, ipam=ipam)
+                details = self._client.api.inspect_network(made["Id"])
+            except APIError as error:
+                problem = _first_line(error)
+                if not any(sign in problem for sign in ("overlaps", "non-overlapping", "no available network")):
+                    raise SplitbrainError(f"cannot make the run's network {name}: {problem}") from None
+            else:
+                self.controller = details["IPAM"]["Config"][0].get("Gateway") or None
+                return name
+        raise SplitbrainError(
+            f"no free subnet for the run's network: the engine's own pools and {SUBNETS[0]} to {SUBNETS[-1]} are taken "
+            f"(last: {problem}); `splitbrain clean --all` removes those of dead runs"
+        )
+
+    def _container(self, name: str, network: str) -> DockerHost:
+        assert self._client is not None
+        api = self._client.api
+        full = f"splitbrain-{self.run}-{name}"
+        with _plainly(f"cannot start container {full}"):
+            made = api.create_container(
+                self.image,
+                name=full,
+                hostname=name,
+                labels={LABEL: self.run, NODE: name},
+                environment=self._environment,
+                host_config=api.create_host_config(init=True, cap_add=["NET_ADMIN"], mem_limit=MEMORY),
+                networking_config=api.create_networking_config({network: api.create_endpoint_config(aliases=[name])}),
+            )
+            api.start(made["Id"])
+            details = api.inspect_container(made["Id"])
+        address = details["NetworkSettings"]["Networks"][network]["IPAddress"]
+        self.controller = self.controller or details["NetworkSettings"]["Networks"][network]["Gateway"]
+        return DockerHost(name, address, made["Id"], self._client)
+
+
+class DockerHost:
+    """One node's container."""
+
+    def __init__(self, name: str, address: str, container: str, client: docker.DockerClient) -> None:
+        self.name, self.address = name, address
+        self._container, self._api = container, client.api
+
+    async def put(self, files: Sequence[File]) -> None:
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            for file in files:
+                info = tarfile.TarInfo(file.path.lstrip("/"))
+                info.size, info.mode = len(file.data), file.mode
+                archive.addfile(info, io.BytesIO(file.data))
+        with _plainly(f"{self.name}: cannot write files"):
+            await asyncio.to_thread(self._api.put_archive, self._container, "/", packed.getvalue())
+
+    async def run(self, argv: Sequence[str]) -> Channel:
+        with _plainly(f"{self.name}: cannot run {argv[0]}"):
+            attached = await asyncio.to_thread(self._attach, list(argv))
+            return await ExecChannel.open(attached)
+
+    async def read(self, path: str, limit: int) -> bytes:
+        with _plainly(f"{self.name}: cannot read {path}"):
+            return await asyncio.to_thread(self._read, path, limit)
+
+    def _attach(self, argv: list[str]) -> Any:
+        made = self._api.exec_create(self._container, argv, stdin=True, user="root")
+        return self._api.exec_start(made["Id"], socket=True)
+
+    def _read(self, path: str, limit: int) -> bytes:
+        try:
+            chunks, _ = self._api.get_archive(self._container, path)
+        except NotFound:
+            return b""
+        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+            member = archive.next()
+            content = archive.extractfile(member) if member else None
+            return content.read()[-limit:] if content else b""
+
+
+class ExecChannel:
+    """The socket of a docker exec, whose output comes in frames: stream (1 stdout, 2 stderr), 0 0 0, length, bytes."""
+
+    def __init__(self, attached: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._attached = attached  # keeps the response, and so the socket, from being collected
+        self._reader, self._writer = reader, writer
+        self._rest = b""
+        self._stderr: deque[bytes] = deque(maxlen=50)
+
+    @staticmethod
+    async def open(attached: Any) -> ExecChannel:
+        """Take over the socket that docker's `exec_start(socket=True)` gave. Raises SplitbrainError over TLS."""
+        raw = getattr(attached, "_sock", attached)
+        if not isinstance(raw, socket.socket):
+            raise SplitbrainError("a Docker engine over TLS is not supported: use its unix socket, or plain TCP")
+        raw.settimeout(0)
+        reader, writer = await asyncio.open_connection(sock=raw)
+        return ExecChannel(attached, reader, writer)
+
+    async def readline(self) -> bytes:
+        while b"\n" not in self._rest:
+            try:
+                head = await self._reader.readexactly(8)
+                data = await self._reader.readexactly(int.from_bytes(head[4:], "big"))
+            except (asyncio.IncompleteReadError, OSError):
+                return b""
+            if head[0] == 2:
+                self._stderr.append(data)
+            else:
+                self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line + b"\n"
+
+    def write(self, data: bytes) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(data)
+
+    async def close(self) -> None:
+        with contextlib.suppress(OSError, RuntimeError):
+            self._writer.write_eof()
+
+    def complaints(self) -> str:
+        return b"".join(self._stderr).decode(errors="replace")
+
+
+def _remove(api: Any, container: str) -> None:
+    try:
+        api.remove_container(container, force=True, v=True)
+    except APIError as error:
+        if error.status_code not in (404, 409):  # gone, or being removed by another
+            raise
+
+
+def _gone(kind: str, name: str, remove: Callable[[], Any]) -> list[str]:
+    try:
+        remove()
+    except NotFound:
+        return []
+    return [f"{kind} {name}"]
+
+
+@contextlib.contextmanager
+def _plainly(what: str) -> Iterator[None]:
+    """The engine's errors, and those of the connection to it, as one clear line."""
+    try:
+        yield
+    except (DockerException, OSError) as error:
+        raise SplitbrainError(f"{what}: {_first_line(error)}") from None
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(getattr(error, "explanation", None) or error).strip() or type(error).__name__
+    return text.splitlines()[0]

@@ -1,0 +1,163 @@
+"""Images: there already, or built now, on a base that is pulled where a registry answers and made here where none does.
+
+An image carries the hash of its folder and of its base as a label, so that a changed Dockerfile is rebuilt and an
+unchanged one is used at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from docker.errors import APIError, DockerException, ImageNotFound
+
+from chaos.model.errors import SplitbrainError
+from clusters.hosts.docker import engine
+
+HASH = "splitbrain.content"
+BASE = "splitbrain.base"
+MIRROR = "http://deb.debian.org/debian"
+_PULL = 60  # seconds that a registry may take before the base is made here
+_TAIL = 30
+
+
+def ensure(folder: str, tag: str, base: str, report: Callable[[str], None]) -> str:
+    """Have the image of `clusters/images/<folder>` on `base` (such as debian:trixie-slim) as `tag`; returns its id.
+
+    Raises SplitbrainError: no engine, no base and no means to make one, or a build that failed, with the end of its log.
+    """
+    context = Path(str(files("clusters.images").joinpath(folder)))
+    content = digest(context, base)
+    api = engine(timeout=600).api
+    try:
+        found = api.inspect_image(tag)
+        if (found["Config"].get("Labels") or {}).get(HASH) == content:
+            return str(found["Id"])
+    except ImageNotFound:
+        pass
+    local = _base(api, base, report)
+    report(f"building image {tag} on {local}: takes about a minute, once")
+    lines: list[str] = []
+    try:
+        stream = api.build(
+            path=str(context),
+            tag=tag,
+            buildargs={"BASE": local, **_proxies(os.environ)},
+            labels={HASH: content, BASE: base},
+            network_mode="host",  # packages come from wherever this machine gets its own
+            rm=True,
+            forcerm=True,
+            decode=True,
+        )
+        for message in stream:
+            lines += str(message.get("stream") or message.get("error") or "").splitlines()
+            if "error" in message:
+                raise SplitbrainError(f"image {tag} could not be built: {message['error'].strip()}", tail=_tail(lines))
+        return str(api.inspect_image(tag)["Id"])
+    except DockerException as error:
+        raise SplitbrainError(f"image {tag} could not be built: {error}", tail=_tail(lines)) from None
+
+
+def digest(context: Path, base: str) -> str:
+    """The hash of a build's input: every file of the folder with its name, and the name of the base."""
+    made = hashlib.sha256(base.encode())
+    for path in sorted(path for path in context.rglob("*") if path.is_file() and path.suffix != ".pyc"):
+        made.update(f"\0{path.relative_to(context)}\0".encode() + path.read_bytes())
+    return made.hexdigest()[:16]
+
+
+def _base(api: Any, base: str, report: Callable[[str], None]) -> str:
+    """The base image: the official one if it is here or a registry gives it, else ours, made now if need be."""
+    name, _, tag = base.partition(":")
+    codename = tag.removesuffix("-slim")
+    ours = f"splitbrain/{name}:{codename}"
+    for candidate in (base, ours):
+        try:
+            api.inspect_image(candidate)
+            return candidate
+        except ImageNotFound:
+            continue
+    problem = _pull(base, report)
+    if problem is None:
+        return base
+    report(f"no {base} ({problem}): making one with mmdebstrap")
+    _bootstrap(api, base, codename, ours, problem)
+    return ours
+
+
+def _pull(base: str, report: Callable[[str], None]) -> str | None:
+    """Why the base could not be pulled, or None."""
+    report(f"pulling {base}")
+    try:
+        engine(timeout=_PULL).api.pull(base)
+    except (DockerException, OSError) as error:
+        return str(getattr(error, "explanation", None) or error).strip().splitlines()[0][:120]
+    return None
+
+
+def _bootstrap(api: Any, base: str, codename: str, tag: str, problem: str) -> None:
+    if shutil.which("mmdebstrap") is None:
+        raise SplitbrainError(
+            f"no base image {base}: no registry answers ({problem}), and there is no mmdebstrap to make one with; "
+            f"apt-get install mmdebstrap (as root), or docker load an image {base}"
+        )
+    with tempfile.TemporaryDirectory(prefix="splitbrain-base-") as folder:
+        root = Path(folder) / "root.tar"
+        command = ["mmdebstrap", "--variant=minbase", *_keyring(), f"--aptopt={_NO_EXPIRY}", codename, str(root), mirror()]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SplitbrainError(f"no base image {base}: mmdebstrap failed", tail=_tail(done.stderr.splitlines()))
+        try:
+            with root.open("rb") as data:
+                repository, _, version = tag.partition(":")
+                api.import_image_from_data(data, repository=repository, tag=version)
+            api.inspect_image(tag)
+        except (APIError, OSError) as error:
+            raise SplitbrainError(f"no base image {base}: docker import failed: {error}") from None
+
+
+_NO_EXPIRY = 'Acquire::Check-Valid-Until "false"'  # a frozen mirror's lists are as good as fresh ones here
+
+
+def mirror(apt: Path = Path("/etc/apt")) -> str:
+    """Where this machine's own apt gets Debian from, else Debian's own."""
+    sources = [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*.list"))]
+    one_line = re.compile(r"^\s*deb\s+(?:\[[^\]]*\]\s+)?(\S+)", re.MULTILINE)
+    for address in _matches(one_line, sources):
+        return address
+    deb822 = re.compile(r"^URIs:\s*(\S+)", re.MULTILINE | re.IGNORECASE)
+    for address in _matches(deb822, sorted((apt / "sources.list.d").glob("*.sources"))):
+        return address
+    return MIRROR
+
+
+def _matches(pattern: re.Pattern[str], sources: Iterable[Path]) -> Iterable[str]:
+    """Addresses whose last part is debian: others there (security, other vendors, Ubuntu's) hold no base system."""
+    for source in sources:
+        if source.is_file():
+            for address in pattern.findall(source.read_text(errors="replace")):
+                if address.rstrip("/").rpartition("/")[2] == "debian" and address.startswith(("http:", "https:")):
+                    yield address
+
+
+def _keyring() -> list[str]:
+    keyring = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+    return [f"--keyring={keyring}"] if keyring.is_file() else []
+
+
+def _proxies(environment: Mapping[str, str]) -> dict[str, str]:
+    """Docker's predefined build arguments that this environment sets."""
+    names = ("http_proxy", "https_proxy", "no_proxy")
+    return {name: value for name in names if (value := environment.get(name) or environment.get(name.upper()))}
+
+
+def _tail(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.strip()][-_TAIL:]
