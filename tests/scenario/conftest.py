@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from chaos.kernel.clock import SECOND
 from chaos.model import registry
 from chaos.model.schedule import Action, Fault
-from chaos.model.settings import Setting, boolean, choice, choices, duration, integer, number, optional, text
+from chaos.model.settings import BadKey, Setting, boolean, choice, choices, duration, integer, number, optional, text
 from nemesis.base import Nemesis, View
 
 TIMING = (
@@ -56,6 +57,8 @@ class Fake(Nemesis):
         return ("cut",)
 
     def plan(self, options: Mapping[str, Any], nodes: Sequence[str], span: int, random: Random) -> list[Fault]:
+        if options["for"] > 60 * SECOND:
+            raise BadKey("for", "longer than anybody waits")
         starts = range(options["every"], span - options["for"] + 1, options["every"])
         return [
             Fault(

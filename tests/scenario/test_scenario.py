@@ -212,6 +212,7 @@ REFUSED = [
     ("every = ", "evry = ", "s:18: nemesis[0].evry: unknown setting 'evry'; did you mean 'every'?"),
     ('"leader"', '"leadr"', "s:17: nemesis[0].kinds: 'leadr' is not one of them: did you mean 'leader'?"),
     ('"5s"', "5.0", "s:18: nemesis[0].every: 5.0 is not a duration: write a number with a unit, such as"),
+    ('every = "5s"', 'for = "2m"', "s:18: nemesis[0].for: longer than anybody waits"),
     ('"kill"', '"kil"', "s:21: nemesis[1].name: no 'kil' among the nemeses; did you mean 'kill'?"),
     ('name = "kill"', 'nam = "kill"', "s:20: nemesis[1].name: missing: known: kill, partition"),
     ('"queue"', '"queu"', "s:11: workload.name: no 'queu' among the workloads; did you mean 'queue'?"),
