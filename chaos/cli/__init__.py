@@ -1,0 +1,1 @@
+"""The `splitbrain` command, one module a command."""

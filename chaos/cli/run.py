@@ -1,0 +1,181 @@
+"""`splitbrain run`: one run, from a scenario to its verdict."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from chaos.cli import options
+from chaos.cli.output import exit_code, out, print_json, print_verdict
+from chaos.cli.progress import Shown, progress
+from chaos.controller import Interrupted, Outcome, execute
+from chaos.model import registry
+from chaos.model.errors import EXIT_INTERRUPTED, BadInput, SplitbrainError
+from chaos.model.schedule import Schedule
+from chaos.model.settings import format_duration
+from chaos.scenario import Scenario, from_flags, plan
+from checkers.run import check_all
+from results.ledger import Ledger
+from results.publish import publish
+from results.store import DONE, FAILED, RunDirectory, Store
+from results.versions import versions
+
+
+@click.command
+@click.argument("scenario", required=False, type=click.Path(path_type=Path))
+@click.option("--broker", metavar="NAME[@VERSION]", help="The broker, such as rabbitmq-quorum@4.0.")
+@click.option("--on", metavar="WHERE", help="simulated, or docker: what the cluster is made of.")
+@click.option("--nodes", metavar="N", help="How many nodes.")
+@click.option("--nemesis", metavar="A,B", help='What hurts the cluster, joined with commas; "none" for no faults.')
+@click.option("--workload", metavar="NAME", help="What is asked of it.")
+@click.option("--rate", metavar="N", help="Publishes a second, all producers together.")
+@click.option("--time", metavar="TIME", help='How long to work, with a unit: "60s".')
+@click.option("--seed", metavar="N", help="What all random choices come from.")
+@click.option("--set", "sets", metavar="KEY=VALUE", multiple=True, help="Any key of a scenario, dotted. Repeatable.")
+@click.option("--schedule", type=click.Path(path_type=Path), help="The faults to inject, as an earlier run kept them.")
+@options.store
+@click.option("--dry-run", is_flag=True, help="Print the resolved scenario and its faults; start nothing.")
+@click.option("--keep", is_flag=True, help="Leave the cluster up in the end; `splitbrain clean` removes it.")
+@options.as_json
+def command(
+    scenario: Path | None,
+    schedule: Path | None,
+    store: Store,
+    dry_run: bool,
+    keep: bool,
+    as_json: bool,
+    sets: tuple[str, ...],
+    **flags: str | None,
+) -> int:
+    """Run a scenario, and say whether the broker kept its promises.
+
+    SCENARIO is a TOML file (see `splitbrain init`); flags change what it says, or stand by themselves:
+
+        splitbrain run --broker rabbitmq-quorum --nemesis partition,kill --time 60s
+    """
+    resolved = from_flags(scenario, sets=sets, **flags)
+    planned = plan(resolved) if schedule is None else read_schedule(schedule)
+    if dry_run:
+        show_plan(resolved, planned, as_json)
+        return 0
+    directory = begin(store, resolved, planned)
+    with directory.held():
+        try:
+            return conduct(directory, resolved, planned, keep=keep, as_json=as_json)
+        except BadInput:
+            shutil.rmtree(directory.path)  # it was refused before anything began, so there is no run
+            raise
+        except Interrupted:
+            fail(directory, "interrupted before the work began")
+            click.echo("splitbrain: interrupted before there was anything to judge", err=True)
+            return EXIT_INTERRUPTED
+        except (SplitbrainError, OSError) as error:
+            fail(directory, str(error))
+            raise
+
+
+def begin(store: Store, scenario: Scenario, schedule: Schedule) -> RunDirectory:
+    """A directory for the run, holding what it is made from."""
+    cluster = scenario.cluster
+    directory = store.create(
+        name=scenario.name, broker=cluster.broker, on=cluster.on, seed=scenario.seed, now=datetime.now(UTC)
+    )
+    directory.write(directory.scenario, scenario.dumps())
+    directory.write(directory.schedule, schedule.dumps())
+    directory.write_json(directory.versions, versions())
+    return directory
+
+
+def conduct(directory: RunDirectory, scenario: Scenario, schedule: Schedule, *, keep: bool, as_json: bool) -> int:
+    """Carry out the run, judge it, keep and tell the verdict; the exit code."""
+    with progress(scenario.workload.time_ns) as watching:
+        outcome = _execute(directory, scenario, schedule, watching, keep)
+        directory.write_json(directory.versions, {**versions(), **outcome.versions})
+        directory.keep_history(outcome.history)
+        watching.phase("check", int(outcome.history.time[-1]) if len(outcome.history) else 0)
+        results = list(check_all(outcome.history, scenario.checkers).values())
+        publish(directory, outcome.history, results)
+    directory.finish(DONE)
+    verdict = directory.read_json(directory.verdict)
+    if as_json:
+        print_json(verdict | {"report": str(directory.report)})
+    else:
+        if outcome.interrupted:
+            click.echo("splitbrain: interrupted; what had happened by then was judged", err=True)
+        print_verdict(verdict)
+        out().print(f"report: {directory.report}", markup=False)
+    return exit_code(verdict["valid"])
+
+
+def _execute(
+    directory: RunDirectory, scenario: Scenario, schedule: Schedule, watching: Shown, keep: bool
+) -> Outcome:
+    ledger = Ledger(directory.ledger)
+    try:
+        return execute(
+            scenario,
+            schedule,
+            run=directory.id,
+            stream=directory.stream,
+            nodes=directory.nodes,
+            ledger=ledger,
+            progress=watching,
+            keep=keep,
+        )
+    finally:
+        ledger.close()
+
+
+def fail(directory: RunDirectory, problem: str) -> None:
+    """Keep why there is no verdict, with a report of what there is."""
+    directory.finish(FAILED, problem)
+    try:
+        history = directory.history()
+    except BadInput:
+        history = None
+    publish(directory, history, (), problem=problem)
+
+
+def read_schedule(path: Path) -> Schedule:
+    """The faults in a file. Raises BadInput for one that cannot be carried out."""
+    try:
+        schedule = Schedule.loads(path.read_text(encoding="utf-8"), str(path))
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{path}: not a schedule: it is not UTF-8 text") from None
+    for fault, times in Counter(fault.id for fault in schedule.faults).items():
+        if times > 1:
+            raise BadInput(f"{path}: {times} faults are called {fault!r}; give each an id of its own")
+    for fault in schedule.faults:
+        try:
+            registry.find(registry.NEMESES, fault.nemesis)
+        except BadInput as error:
+            raise BadInput(f"{path}: fault {fault.id!r}: {error}") from None
+        for name in ("at", "duration", "after"):
+            if not isinstance(value := getattr(fault, name), int) or value < 0:
+                raise BadInput(f"{path}: fault {fault.id!r}: {name}: {value!r} is not a number of ns, 0 or more")
+    return schedule
+
+
+def show_plan(scenario: Scenario, schedule: Schedule, as_json: bool) -> None:
+    """Print what would be run."""
+    if as_json:
+        print_json({"scenario": scenario.dumps(), "schedule": json.loads(schedule.dumps())})
+        return
+    click.echo(scenario.dumps())
+    click.echo(f"# {len(schedule.faults)} faults, counted from the beginning of the work:")
+    for fault in schedule.faults:
+        when = format_duration(fault.at)
+        if fault.trigger is not None:
+            when = f"{when} after {fault.trigger} (once {format_duration(fault.after)} have passed)"
+        told = f" {dict(fault.args)}" if fault.args else ""
+        lasting = format_duration(fault.duration)
+        click.echo(f"#   {fault.id:14}  at {when} for {lasting}: {fault.nemesis} {fault.kind}, {fault.target}{told}")
+
+
