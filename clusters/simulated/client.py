@@ -1,0 +1,96 @@
+"""A client of a simulated node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from clusters.base import Delivery, Failed, Unknown
+from clusters.simulated.channel import ACK, CLOSE, DELIVERED, DONE, GET, PUBLISH, SUBSCRIBE
+from clusters.simulated.network import Connection, Message
+
+
+class SimulatedClient:
+    """One connection to one node, as `clusters.base.QueueClient` describes. In simulation an ack is answered."""
+
+    def __init__(self, node: str, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
+        self.node = node
+        self.on_lost: Callable[[str], None] = _nobody
+        self._connection = connection
+        self._loop = loop
+        self._number = 0
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._consumers: dict[int, Callable[[Delivery], None]] = {}
+        self._gone: str | None = None
+        connection.receive[0] = self._receive
+        connection.lost[0] = self._lost
+
+    def publish(self, queue: str, body: bytes) -> Awaitable[None]:
+        return self._ask(PUBLISH, queue, body)
+
+    async def subscribe(self, queue: str, prefetch: int, deliver: Callable[[Delivery], None]) -> None:
+        self._consumers[self._number + 1] = deliver
+        try:
+            await self._ask(SUBSCRIBE, queue, prefetch)
+        except Failed as error:
+            raise Unknown(str(error)) from None
+
+    async def get(self, queue: str) -> Delivery | None:
+        taken = await self._ask(GET, queue)
+        if taken is None:
+            return None
+        tag, number, (_, body, count) = taken
+        return Delivery(queue, body, count > 0, (tag, number))
+
+    def ack(self, delivery: Delivery) -> Awaitable[bool]:
+        tag, number = delivery.tag
+        return self._ask(ACK, delivery.queue, tag, number)
+
+    async def close(self) -> None:
+        if self._gone is None:
+            self._connection.send(0, (CLOSE,))
+            self._connection.close(0)
+            self._end("closed by the client")
+
+    def _ask(self, tag: int, *arguments: Any) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = self._loop.create_future()
+        if self._gone is not None:
+            future.set_exception(Unknown(f"the connection is gone: {self._gone}"))
+            return future
+        self._number = number = self._number + 1
+        self._waiting[number] = future
+        self._connection.send(0, (tag, number, *arguments))
+        return future
+
+    def _receive(self, batch: list[Message]) -> None:
+        for message in batch:
+            tag = message[0]
+            if tag == DONE:
+                future = self._waiting.pop(message[1], None)
+                if future is not None and not future.done():
+                    future.set_result(message[2])
+            elif tag == DELIVERED:
+                _, queue, consumer, items = message
+                deliver = self._consumers[consumer]
+                for number, (_, body, count) in items:
+                    deliver(Delivery(queue, body, count > 0, (consumer, number)))
+            else:
+                future = self._waiting.pop(message[1], None)
+                if future is not None and not future.done():
+                    future.set_exception(Failed(message[2]))
+
+    def _lost(self, reason: str) -> None:
+        self._end(reason)
+        self.on_lost(reason)
+
+    def _end(self, reason: str) -> None:
+        self._gone = reason
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(Unknown(reason))
+
+
+def _nobody(reason: str) -> None:
+    pass

@@ -1,0 +1,241 @@
+"""A cluster of simulated nodes, behind the same interface as a real one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from chaos.kernel.clock import MILLISECOND, SECOND
+from chaos.kernel.virtual import VirtualLoop
+from chaos.model.errors import SplitbrainError
+from chaos.model.schedule import POWER_OFF, VERBS, Action
+from clusters.base import Counts, Injected, LeaderView, QueueClient, Setup, Undone, Unknown
+from clusters.simulated import faults
+from clusters.simulated.channel import Channel
+from clusters.simulated.client import SimulatedClient
+from clusters.simulated.distribution import HANDSHAKE, Distribution
+from clusters.simulated.network import CLIENTS, Network
+from clusters.simulated.node import DOWN, UP, Node
+from clusters.simulated.protocol import Protocol
+from clusters.simulated.replica import Replica
+
+LEADER = "leader"
+PATIENCE = 60 * SECOND
+BETWEEN_LOOKS = 50 * MILLISECOND
+CONNECT_TIMEOUT = 5 * SECOND
+SYN_RETRY = SECOND
+
+
+class SimulatedCluster:
+    """Nodes on `setup.clock`, which must be the VirtualLoop that everything runs on."""
+
+    def __init__(self, setup: Setup, protocol: type[Protocol]) -> None:
+        if not isinstance(setup.clock, VirtualLoop):
+            raise SplitbrainError("a simulated cluster lives in virtual time, and this clock is real")
+        options = setup.settings
+        self.loop = loop = setup.clock
+        self.protocol = protocol(setup.version, options)
+        self.services = self.protocol.services
+        self.network = Network(loop, setup.streams, options["latency"], options["jitter"])
+        self.nodes = tuple(f"n{number}" for number in range(1, setup.nodes + 1))
+        self.by_name = {
+            name: Node(name, self, loop, self.network, setup.streams, options["fsync_time"]) for name in self.nodes
+        }
+        self.held_down: dict[str, dict[str, None]] = {name: {} for name in self.nodes}
+        self.held_still: dict[str, dict[str, None]] = {name: {} for name in self.nodes}
+        self._distribution = Distribution(loop, self.network, self.by_name, options["net_ticktime"])
+        self._boot_time = options["boot_time"]
+        self._heartbeat = options["heartbeat"]
+        self._observer = setup.observer
+        self._queues: dict[str, tuple[str, ...]] = {}
+        self._views: dict[str, dict[str, tuple[str, int, int]]] = {}  # queue -> node -> role, term, incarnation
+        self._undo: dict[str, list[tuple[tuple[str, ...], faults.Undo]]] = {}
+        self._dark: dict[str, None] = {}  # machines without power
+
+    # --- the cluster, as `clusters.base.Cluster` describes it
+
+    def abilities(self) -> Mapping[str, str | None]:
+        return dict.fromkeys(VERBS)
+
+    async def up(self, report: Callable[[str], None]) -> None:
+        report(f"{len(self.nodes)} simulated nodes start")
+        for node in self.by_name.values():
+            self.start(node)
+        await self._until(lambda: not any(self._why_not(name) for name in self.nodes), "the nodes do not come up")
+
+    async def down(self) -> None:
+        for node in self.by_name.values():
+            if node.state != DOWN:
+                node.die("the run is over")
+
+    def versions(self) -> Mapping[str, str]:
+        return {"broker": f"{self.protocol.name} {self.protocol.version}, simulated"}
+
+    async def declare(self, queue: str) -> None:
+        if queue not in self._queues:
+            members = self.protocol.members(queue, self.nodes, len(self._queues))
+            self._queues[queue] = members
+            self._views[queue] = {}
+            for name in members:
+                self.by_name[name].keep(queue, first=name == members[0])
+        await self._until(lambda: self._serving_leader(queue) is not None, f"queue {queue!r} has no leader")
+
+    async def connect(self, node: str, name: str) -> QueueClient:
+        there = self.by_name[node]
+        deadline = self.loop.now() + CONNECT_TIMEOUT
+        while self.loop.now() < deadline:
+            if node not in self._dark and self.network.passable(CLIENTS, node, CLIENTS):
+                if there.state != UP:
+                    await self._sleep(2 * self.network.link(CLIENTS, node, CLIENTS).latency())
+                    raise Unknown(f"{node} refused the connection")
+                await self._sleep(sum(self.network.link(CLIENTS, node, CLIENTS).latency() for _ in range(HANDSHAKE)))
+                if there.state == UP and not there.paused and self.network.passable(CLIENTS, node, CLIENTS):
+                    connection = self.network.connect(CLIENTS, node, CLIENTS, self._heartbeat)
+                    there.accept(connection)
+                    return SimulatedClient(node, connection, self.loop)
+            await self._sleep(SYN_RETRY)
+        raise Unknown(f"{node} did not answer in time")
+
+    async def inject(self, fault: str, action: Action) -> Injected:
+        shown, undo = faults.inject(self, fault, action)
+        self._undo.setdefault(fault, []).append((action.nodes, undo))
+        return Injected(dict.fromkeys(action.nodes, self.loop.now()), shown)
+
+    async def undo(self, fault: str) -> Undone:
+        times: dict[str, int] = {}
+        bits, shown = [], []
+        for nodes, undo in reversed(self._undo.pop(fault, [])):
+            bit, evidence = undo()
+            bits.append(bit)
+            shown.append(evidence)
+            times.update(dict.fromkeys(nodes, self.loop.now()))
+        return Undone(times, all(bits) if bits else None, "; ".join(shown))
+
+    def leader(self, scope: str | None = None) -> str | None:
+        scopes = list(self._queues)[:1] if scope is None else [scope]
+        claims = [
+            (term, node)
+            for name in scopes
+            for node, (role, term, _) in self._views.get(name, {}).items()
+            if role == LEADER
+        ]
+        return max(claims, default=(0, None), key=lambda claim: claim[0])[1]
+
+    async def serving(self) -> Mapping[str, str | None]:
+        """A node serves when it is up and connected, and each of its replicas follows a leader that has committed in
+        its term, and has what that leader has applied: a publish would now be confirmed."""
+        return {name: self._why_not(name) for name in self.nodes}
+
+    async def counts(self, queue: str) -> Counts:
+        leader = self._serving_leader(queue)
+        if leader is None:
+            raise Unknown(f"queue {queue!r} has no leader")
+        ready, unacked = self.protocol.counts(leader)
+        members = self._queues[queue]
+        serving = sum(self._replica_problem(name, queue, leader) is None for name in members)
+        return Counts(ready, unacked, serving, len(members))
+
+    async def collect(self, directory: Path) -> Sequence[tuple[str, str]]:
+        directory.mkdir(parents=True, exist_ok=True)
+        for node in self.by_name.values():
+            (directory / f"{node.name}.log").write_text("".join(line + "\n" for line in node.log), encoding="utf-8")
+        return [(node.name, line) for node in self.by_name.values() for line in node.errors]
+
+    # --- what faults do
+
+    def start(self, node: Node) -> None:
+        """Start a node's broker, its machine first if need be."""
+        self._dark.pop(node.name, None)
+        node.start(self._boot_time)
+
+    def take_down(self, node: Node, verb: str) -> int:
+        """Kill, stop or power off. Returns how many writes were lost."""
+        incarnation, now = node.incarnation, self.loop.now()
+        node.die({POWER_OFF: "loses its power"}.get(verb, f"is ended ({verb})"))
+        lost = 0
+        if verb == POWER_OFF:
+            self._dark[node.name] = None
+            lost = node.disk.power_off()
+            self.network.vanish(node.name)
+        else:
+            self.network.close(node.name)
+        self.held_still[node.name].clear()
+        for queue in node.queues:
+            _, term, _ = self._views[queue].get(node.name, ("", 0, 0))
+            self.believes(node, queue, DOWN, term)
+        self._observer.exited(node.name, incarnation, now, verb, True)
+        return lost
+
+    # --- what a node is told by, as `clusters.simulated.node.Surroundings` describes it
+
+    def members(self, queue: str) -> tuple[str, ...] | None:
+        return self._queues.get(queue)
+
+    def make_replica(self, queue: str, node: str) -> Replica:
+        return self.protocol.replica(queue, node, self._queues[queue])
+
+    def make_channel(self, node: Node, number: int) -> Channel:
+        return self.protocol.channel(node, number)
+
+    def believes(self, node: Node, queue: str, role: str, term: int) -> None:
+        belief = (role, term, node.incarnation)
+        views = self._views[queue]
+        if views.get(node.name) != belief:
+            views[node.name] = belief
+            now = self.loop.now()
+            node.say("info", f"queue {queue}: {role}, term {term}")
+            self._observer.leader(LeaderView(queue, node.name, role, term, now, now, node.incarnation, exact=True))
+
+    def served(self, node: Node) -> None:
+        self._distribution.reach_out(node.name)
+
+    # --- inside
+
+    async def _sleep(self, time: int) -> None:
+        await asyncio.sleep(time / SECOND)
+
+    async def _until(self, condition: Callable[[], bool], problem: str) -> None:
+        deadline = self.loop.now() + PATIENCE
+        while not condition():
+            if self.loop.now() >= deadline:
+                tail = [line for node in self.by_name.values() for line in list(node.log)[-3:]]
+                raise SplitbrainError(f"{problem} within {PATIENCE // SECOND} s", tail=tail)
+            await self._sleep(BETWEEN_LOOKS)
+
+    def _serving_leader(self, queue: str) -> Replica | None:
+        """The replica that leads in the newest term, if it can be asked and serves."""
+        leader, newest = None, -1
+        for name in self._queues[queue]:
+            node = self.by_name[name]
+            replica = node.replicas.get(queue)
+            if node.state == UP and not node.paused and replica is not None:
+                term = self.protocol.leads(replica)
+                if term is not None and term > newest:
+                    leader, newest = replica, term
+        return leader
+
+    def _replica_problem(self, name: str, queue: str, leader: Replica) -> str | None:
+        node = self.by_name[name]
+        replica = node.replicas.get(queue)
+        if node.state != UP or node.paused or replica is None:
+            return "standing still" if node.paused else node.state
+        return None if self.protocol.follows(replica, leader) else f"its replica of {queue!r} is behind"
+
+    def _why_not(self, name: str) -> str | None:
+        node = self.by_name[name]
+        if node.state != UP or node.paused:
+            return "standing still" if node.paused else node.state
+        apart = [other for other in self.nodes if other != name and not node.is_connected(other)]
+        if apart:
+            return f"not connected to {', '.join(apart)}"
+        links = [self.network.link(CLIENTS, name, CLIENTS), self.network.link(name, CLIENTS, CLIENTS)]
+        if any(link.cuts for link in links):
+            return "cut off from clients"
+        for queue, members in self._queues.items():
+            leader = self._serving_leader(queue)
+            if leader is None:
+                return f"queue {queue!r} has no leader"
+            if name in members and (problem := self._replica_problem(name, queue, leader)) is not None:
+                return problem
+        return None

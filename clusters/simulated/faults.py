@@ -1,0 +1,167 @@
+"""How a simulated cluster is hurt: each verb with its undo, and with what shows that it bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from chaos.model.errors import BadInput, did_you_mean
+from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, Action
+from clusters.simulated.network import CLIENTS, Link
+from clusters.simulated.node import DOWN, Node
+
+if TYPE_CHECKING:
+    from clusters.simulated.cluster import SimulatedCluster
+
+Undo = Callable[[], tuple[bool, str]]  # whether it bit, and what shows it
+
+
+def inject(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
+    """Carry out an action; what shows it, and how to undo it.
+
+    Raises BadInput for a node, link, service or process that there is not.
+    """
+    if action.process != "broker":
+        raise BadInput(f"a simulated node has no process {action.process!r}; known: broker")
+    for name in action.nodes:
+        if name not in cluster.by_name and name != CLIENTS:
+            raise BadInput(f"no node {name!r}; {did_you_mean(name, cluster.by_name)}")
+    return _VERBS[action.verb](cluster, fault, action)
+
+
+def _links(cluster: SimulatedCluster, args: Mapping[str, Any]) -> list[Link]:
+    service = args.get("service")
+    if service is not None and service not in cluster.services:
+        raise BadInput(f"no service {service!r}; {did_you_mean(service, cluster.services)}")
+    links = []
+    for source, target in args["links"]:
+        for end in (source, target):
+            if end not in cluster.by_name and end != CLIENTS:
+                raise BadInput(f"no endpoint {end!r}; {did_you_mean(end, [*cluster.by_name, CLIENTS])}")
+        services = cluster.services if service is None else (service,)
+        links += [cluster.network.link(source, target, each) for each in services]
+    return links
+
+
+def _dropped(links: list[Link], before: list[int]) -> tuple[bool, str]:
+    dropped = sum(link.dropped - was for link, was in zip(links, before, strict=True))
+    return dropped > 0, f"{dropped} messages dropped"
+
+
+def _cut(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
+    links = _links(cluster, action.args)
+    before = [link.dropped for link in links]
+    for link in links:
+        link.cut()
+
+    def undo() -> tuple[bool, str]:
+        for link in links:
+            link.mend()
+        return _dropped(links, before)
+
+    return f"{len(action.args['links'])} links cut", undo
+
+
+def _loss(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
+    links = _links(cluster, action.args)
+    before = [link.dropped for link in links]
+    probability = float(action.args["probability"])
+    for link in links:
+        link.lossy(fault, probability)
+
+    def undo() -> tuple[bool, str]:
+        for link in links:
+            link.lossy(fault, None)
+        return _dropped(links, before)
+
+    return f"{probability:g} of messages lost on {len(action.args['links'])} links", undo
+
+
+def _take_down(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
+    nodes = [cluster.by_name[name] for name in action.nodes]
+    hurt = [node.name for node in nodes if node.state != DOWN]
+    lost = 0
+    for node in nodes:
+        cluster.held_down[node.name][fault] = None
+        if node.state != DOWN:
+            lost += cluster.take_down(node, action.verb)
+    shown = f"down: {', '.join(hurt) or 'none, all were down already'}"
+    if action.verb == POWER_OFF:
+        shown += f"; {lost} writes lost"
+
+    def undo() -> tuple[bool, str]:
+        for node in nodes:
+            holders = cluster.held_down[node.name]
+            holders.pop(fault, None)
+            if not holders and node.state == DOWN:
+                cluster.start(node)
+        return bool(hurt), shown
+
+    return shown, undo
+
+
+def _pause(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
+    nodes = [cluster.by_name[name] for name in action.nodes]
+    lives = {node.name: node.incarnation for node in nodes if node.state != DOWN}
+    for node in nodes:
+        if node.name in lives:
+            cluster.held_still[node.name][fault] = None
+            if not node.paused:
+                node.pause()
+    shown = f"standing still: {', '.join(lives) or 'none, all were down'}"
+
+    def undo() -> tuple[bool, str]:
+        for node in nodes:
+            holders = cluster.held_still[node.name]
+            holders.pop(fault, None)
+            if not holders and node.paused and node.incarnation == lives.get(node.name):
+                node.resume()
+        return bool(lives), shown
+
+    return shown, undo
+
+
+def _clock(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
+    nodes = [cluster.by_name[name] for name in action.nodes]
+    offset, rate, strobe = int(action.args.get("offset", 0)), float(action.args.get("rate", 1.0)), int(action.args.get("strobe", 0))
+    loop = cluster.loop
+    in_force = True
+    jumps = 0
+
+    def jump(node: Node, by: int) -> None:
+        nonlocal jumps
+        if in_force:
+            jumps += 1
+            node.clock.jump(loop.now(), by)
+            node.clock_changed()
+            if strobe:
+                loop.at(loop.now() + strobe, jump, node, -by)
+
+    for node in nodes:
+        node.clock.run(loop.now(), rate)
+        node.clock_changed()
+        if offset:
+            jump(node, offset)
+
+    def undo() -> tuple[bool, str]:
+        nonlocal in_force
+        in_force = False
+        off = [node.clock.offset(loop.now()) for node in nodes]
+        for node in nodes:
+            node.clock.set_right(loop.now())
+            node.clock_changed()
+        shown = ", ".join(f"{node.name} was {by / 1e6:+.3f} ms off" for node, by in zip(nodes, off, strict=True))
+        return any(off) or jumps > len(nodes), shown
+
+    return f"offset {offset / 1e6:+.3f} ms, rate {rate:g}" + (f", to and fro every {strobe / 1e6:g} ms" if strobe else ""), undo
+
+
+_VERBS: Mapping[str, Callable[[SimulatedCluster, str, Action], tuple[str, Undo]]] = {
+    CUT: _cut,
+    KILL: _take_down,
+    STOP: _take_down,
+    POWER_OFF: _take_down,
+    PAUSE: _pause,
+    CLOCK: _clock,
+    LOSS: _loss,
+}

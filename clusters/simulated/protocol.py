@@ -1,0 +1,64 @@
+"""What a replication protocol is to the simulated cluster, and the settings that all of them share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from chaos.model.settings import Setting, duration
+from clusters.simulated.replica import Replica
+
+if TYPE_CHECKING:
+    from clusters.simulated.channel import Channel
+    from clusters.simulated.node import Node
+
+COMMON_SETTINGS = (
+    Setting("latency", duration, "300us", "least time of a message between two nodes, or a client and a node"),
+    Setting("jitter", duration, "100us", "mean of what comes on top of the latency (exponentially distributed)"),
+    Setting("fsync_time", duration, "2ms", "mean time of a disk's sync; half of it is fixed"),
+    Setting("boot_time", duration, "3s", "time from a broker's start until it serves"),
+    Setting("heartbeat", duration, "10s", "silence after which a client, or the broker, gives a connection up"),
+)
+
+
+class Protocol(ABC):
+    """How one broker replicates its queues. Made once a cluster; registered by name in the group "simulations".
+
+    `versions`: what may follow the @ of the broker's name, the first being the default. `services`: what a cut may
+    name. `options`: a value for each of `settings`, among them COMMON_SETTINGS and `net_ticktime`.
+    """
+
+    name: ClassVar[str]
+    meaning: ClassVar[str]
+    settings: ClassVar[tuple[Setting, ...]]
+    versions: ClassVar[tuple[str, ...]]
+    services: ClassVar[tuple[str, ...]] = ("clients", "replication")
+
+    def __init__(self, version: str | None, options: Mapping[str, Any]) -> None:
+        self.version = version or self.versions[0]
+        self.options = options
+
+    @abstractmethod
+    def members(self, queue: str, nodes: Sequence[str], number: int) -> tuple[str, ...]:
+        """Which nodes keep the `number`-th queue (from 0); the first of them is to lead it at the beginning."""
+
+    @abstractmethod
+    def replica(self, queue: str, node: str, members: Sequence[str]) -> Replica:
+        """A member's state machine, before `start`."""
+
+    @abstractmethod
+    def channel(self, node: Node, number: int) -> Channel:
+        """The process that serves one client connection."""
+
+    @abstractmethod
+    def leads(self, replica: Replica) -> int | None:
+        """The term in which the replica leads and serves, or None."""
+
+    @abstractmethod
+    def counts(self, leader: Replica) -> tuple[int, int]:
+        """Ready and unacknowledged messages, as a leader has them."""
+
+    @abstractmethod
+    def follows(self, replica: Replica, leader: Replica) -> bool:
+        """Whether a replica follows that leader, and has all that it has committed."""

@@ -1,0 +1,82 @@
+"""RabbitMQ's quorum queue, simulated: `rabbitmq-quorum`.
+
+After the documentation of RabbitMQ 3.10 and 4.0 and the sources of `ra` and `rabbit_fifo`. What is simpler than there:
+times are not adaptive (ra's failure detector learns them), a snapshot travels in one message, a poll that is asked
+again after a change of leader gets the same message, and queues do not change their members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from chaos.model.settings import Setting, choice, duration, integer, optional
+from clusters.simulated.channel import Channel
+from clusters.simulated.fifo import Fifo
+from clusters.simulated.protocol import COMMON_SETTINGS, Protocol
+from clusters.simulated.raft import MUTATIONS, Raft, Rules
+from clusters.simulated.replica import Replica
+
+if TYPE_CHECKING:
+    from clusters.simulated.node import Node
+
+UNLIMITED = 0
+DELIVERY_LIMITS = {"3.10": UNLIMITED, "4.0": 20}
+
+
+class QuorumQueue(Protocol):
+    """A Raft group a queue, with `fifo` as its machine."""
+
+    name = "rabbitmq-quorum"
+    meaning = "RabbitMQ quorum queues: a Raft group a queue"
+    versions = ("4.0", "3.10")
+    settings = (
+        *COMMON_SETTINGS,
+        Setting("net_ticktime", duration, "60s", "silence after which a node takes another for down"),
+        Setting(
+            "delivery_limit",
+            optional(integer(0)),
+            None,
+            "a message returned more often is dropped; 0 = never; absent = as the version does (3.10 never, 4.0 after 20)",
+        ),
+        Setting("initial_group_size", integer(0), 0, "how many nodes keep a queue; 0 = all"),
+        Setting("election_timeout", duration, "1s", "a follower waits once to twice as long for its leader"),
+        Setting("hurry", duration, "100ms", "the same, at most, once the connection to the leader is lost"),
+        Setting("leader_heartbeat", duration, "200ms", "pause between a leader's messages when there is nothing to say"),
+        Setting("snapshot_interval", integer(1), 4096, "log entries applied between snapshots of a queue"),
+        Setting("mutation", choice(*MUTATIONS), "none", "for tests: the rule of the protocol that is switched off"),
+    )
+
+    def __init__(self, version: str | None, options: Mapping[str, Any]) -> None:
+        super().__init__(version, options)
+        limit = options["delivery_limit"]
+        self._limit = DELIVERY_LIMITS[self.version] if limit is None else limit
+        self._rules = Rules(
+            election=options["election_timeout"],
+            hurry=options["hurry"],
+            heartbeat=options["leader_heartbeat"],
+            snapshot=options["snapshot_interval"],
+            mutation=options["mutation"],
+        )
+
+    def members(self, queue: str, nodes: Sequence[str], number: int) -> tuple[str, ...]:
+        size = self.options["initial_group_size"] or len(nodes)
+        return tuple(nodes[(number + place) % len(nodes)] for place in range(min(size, len(nodes))))
+
+    def replica(self, queue: str, node: str, members: Sequence[str]) -> Replica:
+        return Raft(node, members, Fifo(self._limit), self._rules)
+
+    def channel(self, node: Node, number: int) -> Channel:
+        return Channel(node, number)
+
+    def leads(self, replica: Replica) -> int | None:
+        raft = cast(Raft, replica)
+        return raft.term if raft.ready else None
+
+    def counts(self, leader: Replica) -> tuple[int, int]:
+        machine = cast(Raft, leader).machine
+        return machine.ready_count, machine.unacked_count
+
+    def follows(self, replica: Replica, leader: Replica) -> bool:
+        follower, raft = cast(Raft, replica), cast(Raft, leader)
+        return follower is raft or (follower.leader == raft.me and follower.term == raft.term and follower.last >= raft.applied)
