@@ -18,7 +18,7 @@ from chaos.model.op import FAIL, INFO, OK
 from results import svg
 from results.frame import LEFT, RIGHT, Frame, Scale
 from results.text import length, moment
-from results.timeline import Claim, Exit, FaultSpan, Span, Timeline
+from results.timeline import Claim, Exit, FaultBand, Span, Timeline
 
 BUCKETS = 300
 DOTS = 500  # publishes of unknown outcome that are drawn, evenly chosen
@@ -122,9 +122,9 @@ def faults(line: Timeline) -> Markup:
     if not line.faults:
         return Markup("")
     scale = Scale(line)
-    lanes: list[tuple[str, list[FaultSpan]]] = []
+    lanes: list[tuple[str, list[FaultBand]]] = []
     for nemesis in fault_hues(line):
-        rows: list[list[FaultSpan]] = []
+        rows: list[list[FaultBand]] = []
         for fault in line.faults:
             if fault.nemesis == nemesis:
                 free = next((row for row in rows if scale.x(row[-1].end) + 2 <= scale.x(fault.begin)), None)
@@ -152,7 +152,7 @@ def fault_hues(line: Timeline) -> dict[str, int]:
     return {name: number % HUES for number, name in enumerate(names)}
 
 
-def tell(fault: FaultSpan) -> str:
+def tell(fault: FaultBand) -> str:
     """A fault in a sentence, for a tooltip."""
     bit = {True: "it bit", False: "it did not bite", None: "whether it bit cannot be told"}[fault.bit]
     return f"{fault.id} ({fault.label}), {_when(fault)}: {fault.problem or bit}"

@@ -28,3 +28,8 @@ def length(ns: int) -> str:
 def plural(number: int, one: str, many: str | None = None) -> str:
     """ "1 message", "3 messages"."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def printable(words: str) -> str:
+    """Text as it may go to a terminal: control characters, with which a log line could do much there, are spelt out."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else f"\\x{ord(letter):02x}" for letter in words)

@@ -24,7 +24,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultSpan(Span):
+class FaultBand(Span):
     """A fault, from when it was in force on its first node until it was undone on its last.
 
     role: what it was aimed at; nodes: whom that turned out to be. bit: whether it had an effect, None where nothing
@@ -95,13 +95,13 @@ class Timeline:
     end: int
     nodes: tuple[str, ...] = ()
     phases: tuple[Phase, ...] = ()
-    faults: tuple[FaultSpan, ...] = ()
+    faults: tuple[FaultBand, ...] = ()
     claims: tuple[Claim, ...] = ()
     changes: tuple[Change, ...] = ()
     exits: tuple[Exit, ...] = ()
     scopes: tuple[str, ...] = field(default=())
 
-    def in_force(self, time: int) -> list[FaultSpan]:
+    def in_force(self, time: int) -> list[FaultBand]:
         """The faults in force at a time."""
         return [fault for fault in self.faults if fault.holds(time)]
 
@@ -137,7 +137,7 @@ def _phases(history: History, end: int) -> list[Phase]:
     return [Phase(begin, after, name) for begin, after, name in zip(starts, [*starts[1:], end], names, strict=True)]
 
 
-def _faults(history: History, end: int) -> list[FaultSpan]:
+def _faults(history: History, end: int) -> list[FaultBand]:
     undone: dict[str, int] = {}
     for row in history.rows("undo", OK, FAIL, INFO):
         undone.setdefault(history.key[row] or "", row)
@@ -164,7 +164,7 @@ def _faults(history: History, end: int) -> list[FaultSpan]:
         nodes = dict.fromkeys(str(node) for action in actions for node in action.get("nodes") or ())
         verbs = dict.fromkeys(str(action.get("verb", "?")) for action in actions)
         spans.append(
-            FaultSpan(
+            FaultBand(
                 begin,
                 max(begin, finish),
                 id=fault,

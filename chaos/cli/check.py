@@ -26,7 +26,9 @@ Options = dict[str, dict[str, Any]]
 @click.command
 @click.argument("run", default=LATEST)
 @click.option("--checker", "names", metavar="NAME", multiple=True, help="Only this checker. Repeatable.")
-@click.option("--set", "sets", metavar="KEY=VALUE", multiple=True, help="A setting: availability.recovery=20s. Repeatable.")
+@click.option(
+    "--set", "sets", metavar="KEY=VALUE", multiple=True, help="A setting: availability.recovery=20s. Repeatable."
+)
 @options.store
 @options.as_json
 def command(run: str, names: tuple[str, ...], sets: tuple[str, ...], store: Store, as_json: bool) -> int:
@@ -39,7 +41,8 @@ def command(run: str, names: tuple[str, ...], sets: tuple[str, ...], store: Stor
     path = Path(run)
     directory = _directory(path, store, run)
     if directory is None:
-        history, chosen = read(path), {name: {} for name in registry.names(registry.CHECKERS)}
+        history = read(path)
+        chosen: Options = {name: {} for name in registry.names(registry.CHECKERS)}
     else:
         history = directory.history()
         chosen = {name: dict(said) for name, said in scenario.load(directory.scenario).checkers.items()}

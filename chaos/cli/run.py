@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -50,7 +51,7 @@ def command(
     keep: bool,
     as_json: bool,
     sets: tuple[str, ...],
-    **flags: str | None,
+    **flags: Any,
 ) -> int:
     """Run a scenario, and say whether the broker kept its promises.
 
@@ -112,9 +113,7 @@ def conduct(directory: RunDirectory, scenario: Scenario, schedule: Schedule, *, 
     return exit_code(verdict["valid"])
 
 
-def _execute(
-    directory: RunDirectory, scenario: Scenario, schedule: Schedule, watching: Shown, keep: bool
-) -> Outcome:
+def _execute(directory: RunDirectory, scenario: Scenario, schedule: Schedule, watching: Shown, keep: bool) -> Outcome:
     ledger = Ledger(directory.ledger)
     try:
         return execute(
@@ -149,9 +148,9 @@ def read_schedule(path: Path) -> Schedule:
         raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadInput(f"{path}: not a schedule: it is not UTF-8 text") from None
-    for fault, times in Counter(fault.id for fault in schedule.faults).items():
+    for name, times in Counter(fault.id for fault in schedule.faults).items():
         if times > 1:
-            raise BadInput(f"{path}: {times} faults are called {fault!r}; give each an id of its own")
+            raise BadInput(f"{path}: {times} faults are called {name!r}; give each an id of its own")
     for fault in schedule.faults:
         try:
             registry.find(registry.NEMESES, fault.nemesis)
@@ -177,5 +176,3 @@ def show_plan(scenario: Scenario, schedule: Schedule, as_json: bool) -> None:
         told = f" {dict(fault.args)}" if fault.args else ""
         lasting = format_duration(fault.duration)
         click.echo(f"#   {fault.id:14}  at {when} for {lasting}: {fault.nemesis} {fault.kind}, {fault.target}{told}")
-
-

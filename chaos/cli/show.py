@@ -57,7 +57,11 @@ def show(directory: RunDirectory) -> None:
         faults = ", ".join(dict.fromkeys(entry.fault for entry in still))
         click.echo(f"  never undone: {printable(faults)}; `splitbrain clean {directory.id}` removes its cluster")
     click.echo()
-    rows = [("scenario", record.name), ("broker", f"{record.broker}, {record.on}"), ("begun", f"{record.created[:19]} UTC")]
+    rows = [
+        ("scenario", record.name),
+        ("broker", f"{record.broker}, {record.on}"),
+        ("begun", f"{record.created[:19]} UTC"),
+    ]
     if directory.report.exists():
         rows.append(("report", str(directory.report)))
     columns([*rows, ("directory", str(directory.path))])
