@@ -1,0 +1,194 @@
+"""Did each producer's messages leave each queue in the order in which it published them?
+
+First in, first out, over the *first* time that each message is taken from its queue: a message that is returned and
+delivered again may come at any time, and nothing is said of messages of different producers. A producer is one channel:
+what it publishes, pipelined or not, is enqueued in that order.
+
+When was a message first taken? Not after its first delivery that we saw. If that delivery is not marked as
+redelivered it was the first taking itself, so not before its credit was granted; and among the deliveries of one
+channel, which come in the order of taking, after all those before it. So a message is *overtaken* by one that was
+published after it, on the same channel, if that one was delivered before this one's credit was granted, or earlier on
+the same consumer's channel.
+
+What may be late. A message first seen as redelivered (or by a broker that does not say) may have been taken unseen at
+any time. A consumer's channel that drops leaves credits that were granted and never answered; each of them may have
+taken one message unseen, which comes again later, marked or not. So overtaken messages first seen after such a drop
+are excused if each can be given a credit of its own, granted before the delivery that overtook it, whose drop came
+before its own delivery. That is a matching of points in the plane by dominance, for which the greedy choice by
+deadline is the best one. What is left over is out of order however the drops went; that two values suffice to show it
+is from Henzinger, Sezgin and Vafeiadis (CONCUR 2013), here with one producer's publishes in a total order.
+
+Assumed: deliveries of one channel are recorded in the order in which they came, and a channel does not mix polling with
+a subscription. Priorities, and consumers that reject, are not modelled.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from chaos.model.history import History, Ints
+from chaos.model.op import FAIL, INVOKE, OK
+from chaos.model.verdict import ANOMALIES_KEPT, Anomaly, Result, Verdict
+from checkers.base import Checker, Split, first
+from checkers.columns import Rows, coded, deliveries, granted, indices, publishes
+
+
+class Order(Checker):
+    """Overtaken messages, by producer and queue.
+
+    Counts: `messages` delivered; `pairs` of them whose order of leaving the queue is known and was compared (none: not
+    applicable); `overtaken`; `excused` by a dropped channel; `redelivered`: first seen as such, so never late.
+    """
+
+    name = "order"
+    split = Split.KEY
+
+    def check(self, history: History, options: Mapping[str, Any]) -> Result:
+        published = publishes(history)
+        took = deliveries(history)
+        at = published.find(history.value[took])
+        judged = (at >= 0) & (published.home(at) == history.key.codes[took])
+        took, at = took[judged], at[judged]
+        judged = published.outcome[at] != FAIL  # a failed publish has no place in the queue; `messages` tells of it
+        took, at = took[judged], at[judged]
+
+        sent = published.row[at]  # the later in the history, the later in its producer's order
+        producer = coded(history.key.codes[sent], history.process[sent], history.channel[sent])
+        lane = coded(producer, history.process[took], history.channel[took])
+        _, firsts = np.unique(at, return_index=True)
+        firsts.sort()
+        marked = history.redelivered[took[firsts]] != 0
+        late = firsts[~marked]
+        credit = granted(history, took[late])
+
+        in_lane, in_all = _Taken(lane, took, sent), _Taken(producer, took, sent)
+        overtaker = np.maximum(
+            in_lane.newest(lane[late], took[late], sent[late]), in_all.newest(producer[late], credit, sent[late])
+        )
+        # one delivery may be seen twice over: count first deliveries only, and each pair by one rule
+        ours, others = (
+            _Taken(lane[firsts], took[firsts], sent[firsts]),
+            _Taken(producer[firsts], took[firsts], sent[firsts]),
+        )
+        pairs = int(
+            (
+                ours.before(lane[late], took[late])
+                + others.before(producer[late], credit)
+                - ours.before(lane[late], credit)
+            ).sum()
+        )
+
+        suspects = np.flatnonzero(overtaker >= 0)
+        deadline = _deadlines(producer[firsts], sent[firsts], took[firsts])[~marked][suspects]
+        guilty = suspects[_unexcused(history, took[late[suspects]], deadline)]
+        counts = {
+            "messages": len(firsts),
+            "pairs": pairs,
+            "overtaken": len(guilty),
+            "excused": len(suspects) - len(guilty),
+            "redelivered": int(marked.sum()),
+        }
+        anomalies = first(
+            _tell(history, sent, took, int(late[place]), int(overtaker[place]))
+            for place in guilty[np.argsort(sent[late[guilty]])][:ANOMALIES_KEPT]
+        )
+        if len(guilty):
+            return Result(
+                self.name, Verdict.INVALID, f"{len(guilty)} of {len(firsts)} messages overtaken", counts, anomalies
+            )
+        if not pairs:
+            return Result(self.name, Verdict.NOT_APPLICABLE, "no two deliveries whose order is known", counts)
+        return Result(self.name, Verdict.VALID, f"{pairs} pairs of deliveries in order", counts)
+
+
+class _Taken:
+    """Deliveries by group, in the order of their rows, to be asked what came before a row."""
+
+    def __init__(self, group: Ints, row: Rows, sent: Rows) -> None:
+        self._size = int(max(row.max(initial=0), sent.max(initial=0))) + 2
+        self._order = np.lexsort((row, group))
+        self._group = group[self._order]
+        self._place = self._group * self._size + row[self._order]
+        # groups ascend, so the running maximum never reaches into the next one
+        latest = self._group * self._size + sent[self._order]
+        record = np.where(latest == np.maximum.accumulate(latest), np.arange(len(latest)), 0)
+        self._record = np.maximum.accumulate(record)
+        self._sent = sent
+
+    def before(self, group: Ints, row: Rows) -> Ints:
+        """How many of a group came before a row."""
+        return self._reach(group, row) - np.searchsorted(self._place, group * self._size)
+
+    def newest(self, group: Ints, row: Rows, sent: Rows) -> Ints:
+        """Of those of a group that came before a row, the one that was sent last, if that was after `sent`; else -1."""
+        if not len(self._place):
+            return np.full(len(group), -1)
+        last = np.maximum(self._reach(group, row) - 1, 0)
+        found = self._order[self._record[last]]
+        return np.where((self.before(group, row) > 0) & (self._sent[found] > sent), found, -1)
+
+    def _reach(self, group: Ints, row: Rows) -> Ints:
+        return np.searchsorted(self._place, group * self._size + row)
+
+
+def _deadlines(producer: Ints, sent: Rows, took: Rows) -> Ints:
+    """For each first delivery, the earliest row at which a later message of its producer and queue was delivered."""
+    size = int(max(took.max(initial=0), 0)) + 2
+    order = np.lexsort((sent, producer))[::-1]
+    group = producer.max(initial=0) - producer[order]
+    earliest = size - 1 - (np.maximum.accumulate(group * size + size - 1 - took[order]) - group * size)
+    deadline = np.full(len(took), size, dtype=np.int64)
+    same = group[1:] == group[:-1]
+    deadline[order[1:][same]] = earliest[:-1][same]
+    return deadline
+
+
+def _unexcused(history: History, took: Rows, deadline: Ints) -> Rows:
+    """Which of these overtaken messages cannot each be given an unanswered credit of its own (positions, ascending)."""
+    left = []
+    keys = history.key.codes[took]
+    for key in np.unique(keys):
+        drops = _dropped_credits(history, int(key)) if len(took) else []
+        free: list[int] = []  # rows at which credits granted before the deadline at hand were dropped
+        for place in sorted(np.flatnonzero(keys == key).tolist(), key=lambda place: int(deadline[place])):
+            while drops and drops[-1][0] < deadline[place]:
+                insort(free, drops.pop()[1])
+            best = bisect_left(free, int(took[place])) - 1  # the last drop before it was seen
+            if best < 0:
+                left.append(place)
+            else:
+                free.pop(best)
+    return np.asarray(sorted(left), dtype=np.intp)
+
+
+def _dropped_credits(history: History, key: int) -> list[tuple[int, int]]:
+    """(row granted, row dropped) of each credit of a queue that nothing answered, the latest granted first."""
+    rows = history.rows("consume", INVOKE)
+    rows = rows[history.key.codes[rows] == key]
+    end = history.completion[rows]
+    closed = {
+        (int(history.process[row]), int(history.channel[row])): int(row)
+        for row in reversed(history.rows("close").tolist())
+    }
+    found = []
+    for row, gone in zip(rows.tolist(), end.tolist(), strict=True):
+        if gone >= 0 and history.type[gone] in (OK, FAIL):
+            continue
+        dropped = gone if gone >= 0 else closed.get((int(history.process[row]), int(history.channel[row])))
+        if dropped is not None:
+            found.append((row, dropped))
+    return found[::-1]
+
+
+def _tell(history: History, sent: Rows, took: Rows, late: int, overtaker: int) -> Anomaly:
+    queue = history.key[int(took[late])]
+    slow, fast = int(history.value[took[late]]), int(history.value[took[overtaker]])
+    said = f"message {slow} was first delivered from {queue} after message {fast}, which its producer published later"
+    credit = int(granted(history, took[late : late + 1])[0])
+    return Anomaly(
+        "overtaken", said, indices(history, sent[late], sent[overtaker], took[overtaker], credit, took[late])
+    )
