@@ -3,12 +3,14 @@
 # missing and go on: tests that need it are skipped and listed. No service is started by it.
 set -u
 
-wanted() { # a command, the package that brings it
-    PATH="$PATH:/usr/sbin:/sbin" command -v "$1" > /dev/null || packages="$packages $2"
+wanted() { # a command or a file, the package that brings it
+    [ -e "$1" ] || PATH="$PATH:/usr/sbin:/sbin" command -v "$1" > /dev/null || packages="$packages $2"
 }
 packages=
 wanted dockerd docker.io
+wanted /etc/ssl/certs/ca-certificates.crt ca-certificates
 wanted mmdebstrap mmdebstrap
+wanted /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring
 wanted nft nftables
 wanted tc iproute2
 wanted ssh openssh-client
