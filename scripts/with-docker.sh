@@ -28,7 +28,7 @@ trap ':' INT TERM HUP
 waited=0
 until answers; do
     if ! kill -0 $engine 2> /dev/null || [ $waited -ge 60 ]; then
-        echo "docker: the engine did not come up: $(tail -n 1 "$log")" >&2
+        echo "docker: the engine did not come up: $(grep 'failed to start' "$log" || tail -n 1 "$log")" >&2
         break
     fi
     sleep 1
