@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from pathlib import Path
 from typing import Any
 
-from chaos.model.errors import SplitbrainError
+from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.schedule import CLOCK, CUT, LOSS, VERBS, Action
 from clusters.agent.link import COMMAND, AgentLink, sources
 from clusters.base import Counts, Injected, LeaderView, QueueClient, Setup, Undone, Unknown
 from clusters.brokers.base import CLIENTS, Broker
 from clusters.hosts.base import Host, Hosts
-from clusters.images.build import ensure
+from clusters.hosts.docker import DockerHosts
 
 LINKS = (CUT, LOSS)
 PROBE = "splitbrain.serving"  # a queue of ours: what shows that a node serves must not turn up among the workload's
@@ -57,7 +57,7 @@ class HostedCluster:
             steps.append((name, time.monotonic() - start))
 
         try:
-            await step("image", self._image(report))
+            await step("image", self._prepare(report))
             await step("containers", self._containers(report))
             await step("agents", self._all(self._agent))
             await step("start", self._all(self._start))
@@ -83,9 +83,8 @@ class HostedCluster:
     def versions(self) -> Mapping[str, str]:
         return dict(self._versions)
 
-    async def _image(self, report: Callable[[str], None]) -> None:
-        image = self._broker.image()
-        self._versions["image"] = await asyncio.to_thread(ensure, image.folder, image.tag, image.base, report)
+    async def _prepare(self, report: Callable[[str], None]) -> None:
+        self._versions.update(await self._hosts_.prepare(report))
 
     async def _containers(self, report: Callable[[str], None]) -> None:
         self._hosts = {host.name: host for host in await self._hosts_.up(self.nodes, report)}
@@ -135,7 +134,7 @@ class HostedCluster:
         return await self._serves_now(node)
 
     async def _patiently(self, check: Callable[[str], Awaitable[str | None]]) -> None:
-        """Until the check finds nothing wrong on any node. Raises SplitbrainError when the time is up, or a broker ended."""
+        """Until the check finds nothing wrong anywhere. Raises SplitbrainError when time is up, or a broker ended."""
         deadline = time.monotonic() + self._up_limit
         while True:
             wrong = {node: why for node in self.nodes if (why := await check(node)) is not None}
@@ -364,3 +363,10 @@ class HostedCluster:
 
         await asyncio.gather(*(one(node) for node in self._hosts))
         return sorted(found, key=lambda item: item[0])
+
+
+def hosted(setup: Setup, on: str, broker: Broker) -> HostedCluster:
+    """The broker on hosts of the kind `on`. Raises BadInput when there is no such kind."""
+    if on != "docker":
+        raise BadInput(f"cluster.on: no hosts of kind {on!r}; {did_you_mean(on, ['docker'])}")
+    return HostedCluster(setup, DockerHosts(setup.run, broker.image()), broker)

@@ -1,8 +1,8 @@
 """The resident agent of a node: `python3 -m clusters.agent`, JSON lines on stdin and stdout, until stdin ends.
 
-A request is {"id", "do", ...}; its answer {"id", "at", "done"} or {"id", "at", "error"}; what happens by itself comes as
-{"event", "at", ...}. Every stamp is this node's CLOCK_MONOTONIC in ns. Standard library only: it is copied to the
-node as it is.
+A request is {"id", "do", ...}; its answer {"id", "at", "done"} or {"id", "at", "error"}; what happens by itself
+is told as {"event", "at", ...}. Every stamp is this node's CLOCK_MONOTONIC in ns. Standard library only: it is copied
+to the node as it is.
 
 Dead man's switch: when stdin ends, at once, or nothing was heard for a while, it undoes every fault by itself.
 """

@@ -17,7 +17,7 @@ from clusters.agent.process import stamp
 
 
 def ask(path: str, question: str, timeout: float) -> dict[str, Any]:
-    """One question on a connection of its own. Raises OSError (TimeoutError too), ValueError when there is no answer."""
+    """One question on a connection of its own. Raises OSError (time-outs too) or ValueError when none is answered."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout)
         connection.connect(path)

@@ -89,7 +89,7 @@ class AmqpClient:
             try:
                 await channel.default_exchange.publish(message, queue, mandatory=True)
             except PublishError as error:
-                raise Failed(f"returned: {error.frame.reply_code} {error.frame.reply_text}") from None
+                raise Failed(f"returned: {getattr(error.frame, 'reply_text', 'unroutable')}") from None
             except DeliveryError:
                 raise Unknown("nacked") from None  # of unknown cause: it may have been enqueued
 

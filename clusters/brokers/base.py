@@ -8,22 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from chaos.model.settings import Setting
 from clusters.base import QueueClient
-from clusters.hosts.base import File
+from clusters.hosts.base import File, Image
 
 CLIENTS = "clients"  # the service that clients speak to, and the end of a link that is not a node
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """Which image to run: a folder of `clusters/images`, a tag of ours, and the base that it is built on."""
-
-    folder: str
-    tag: str
-    base: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +42,10 @@ class QueueState:
 class Broker(Protocol):
     """A broker of one version, set up in one way, for nodes n1, n2, ..."""
 
-    settings: Sequence[Setting]
-    versions: Sequence[str]  # the first is the default
-    services: Mapping[str, Sequence[int]]  # what a cut may name, and its ports
-    never_normal: re.Pattern[str]  # lines of a log that are never normal
-
-    def __init__(self, version: str, settings: Mapping[str, Any]) -> None: ...
+    settings: ClassVar[Sequence[Setting]]
+    versions: ClassVar[Sequence[str]]  # the first is the default
+    services: ClassVar[Mapping[str, Sequence[int]]]  # what a cut may name, and its ports
+    never_normal: ClassVar[re.Pattern[str]]  # lines of a log that are never normal
 
     def image(self) -> Image:
         """What its hosts are made of, in containers."""

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from chaos.kernel.clock import SECOND
-from chaos.model.errors import BadInput, did_you_mean
 from chaos.model.settings import Setting, choice, duration
 from clusters.base import Cluster, Setup
 from clusters.brokers.amqp import AmqpClient, close_connection, open_connection
-from clusters.brokers.base import CLIENTS, Command, Image
-from clusters.hosted import HostedCluster
-from clusters.hosts.base import File
-from clusters.hosts.docker import DockerHosts
+from clusters.brokers.base import CLIENTS, Command, QueueState
+from clusters.hosted import hosted
+from clusters.hosts.base import File, Image
 
 PORT = 5672
 DISTRIBUTION = 25672
@@ -27,7 +26,7 @@ HOME = "/var/lib/rabbitmq"
 LOGS = "/var/log/rabbitmq"
 BASES = {"4.0": "debian:trixie-slim", "3.10": "debian:bookworm-slim"}  # the Debian that ships that line
 
-NET_TICKTIME = Setting("net_ticktime", duration, "5s", "how soon a silent peer is held to be down (its makers' default is 60s)")
+NET_TICKTIME = Setting("net_ticktime", duration, "5s", "after how long a silent peer is held to be down")
 PARTITION_HANDLING = Setting(
     "cluster_partition_handling",
     choice("ignore", "pause_minority", "autoheal"),
@@ -36,7 +35,7 @@ PARTITION_HANDLING = Setting(
 )
 
 
-class Rabbitmq:
+class Rabbitmq(ABC):
     """What brokers of every queue type share."""
 
     settings: ClassVar[Sequence[Setting]] = (NET_TICKTIME, PARTITION_HANDLING)
@@ -53,11 +52,7 @@ class Rabbitmq:
     @classmethod
     def cluster(cls, setup: Setup, on: str) -> Cluster:
         """A cluster of it, for `clusters.make`. Raises BadInput for a kind of host that there is not."""
-        version = setup.version or cls.versions[0]
-        if on != "docker":
-            raise BadInput(f"cluster.on: no hosts of kind {on!r}; {did_you_mean(on, ['docker'])}")
-        image = f"splitbrain/rabbitmq:{version}"
-        return HostedCluster(setup, DockerHosts(setup.run, image), cls(version, setup.settings))
+        return hosted(setup, on, cls(setup.version or cls.versions[0], setup.settings))
 
     def image(self) -> Image:
         return Image("rabbitmq", f"splitbrain/rabbitmq:{self.release}", BASES[self.release])
@@ -90,7 +85,7 @@ class Rabbitmq:
             "HOME": HOME,
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "LANG": "C.UTF-8",
-            # The start script then becomes the broker itself (exec), so that its pid is the one that we signal and wait for.
+            # The start script then becomes the broker itself (exec): its pid is the one that we signal and wait for.
             "RUNNING_UNDER_SYSTEMD": "true",
             "RABBITMQ_NODENAME": f"rabbit@{node}",
             "RABBITMQ_BOOT_MODULE": "splitbrain_reporter",
@@ -112,8 +107,16 @@ class Rabbitmq:
     async def version(self, address: str) -> str:
         connection = await open_connection(address, PORT, "splitbrain version")
         try:
-            properties = getattr(connection.transport, "connection", None)
-            server = getattr(properties, "server_properties", {})
-            return f"{server.get('product', 'RabbitMQ')} {server.get('version', '?')}, {server.get('platform', '')}".rstrip(", ")
+            transport = connection.transport
+            server = transport.connection.server_properties if transport else {}
+            return f"{server.get('product')} {server.get('version')}, {server.get('platform')}"
         finally:
             await close_connection(connection)
+
+    @abstractmethod
+    async def declare(self, address: str, queue: str, nodes: int) -> None:
+        """Make a queue of this type."""
+
+    @abstractmethod
+    def queue_state(self, node: str, view: Mapping[str, Any]) -> QueueState:
+        """One view of the reporter's answer as counts."""

@@ -25,8 +25,10 @@ SECOND = 1_000_000_000
 
 def library() -> str | None:
     """Where libfaketime's multithreaded build is on this node, if it is."""
-    found = sorted(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1") + glob.glob("/usr/lib*/faketime/libfaketimeMT.so.1"))
-    return found[0] if found else None
+    found = [
+        path for folder in ("/usr/lib/*", "/usr/lib*") for path in glob.glob(f"{folder}/faketime/libfaketimeMT.so.1")
+    ]
+    return min(found, default=None)
 
 
 def environment(path: str) -> dict[str, str]:

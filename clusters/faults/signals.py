@@ -83,4 +83,6 @@ class Pause:
             return Probe(False, "it was not running")
         now = state(self._pid)
         self._process.resume(self)
-        return Probe(self._stopped, f"pid {self._pid} was in state {'T' if self._stopped else '?'}, and {now or 'gone'} at the end")
+        return Probe(
+            self._stopped, f"pid {self._pid} {'was' if self._stopped else 'was not'} stopped; state {now} at the end"
+        )

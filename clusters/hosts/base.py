@@ -17,6 +17,15 @@ class File:
     user: str = "root"
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What containers are made of: a folder of `clusters/images`, a tag of ours, and the base that it is built on."""
+
+    folder: str
+    tag: str
+    base: str
+
+
 class Channel(Protocol):
     """The two ends of a process on a host: lines from its output, bytes to its input."""
 
@@ -56,6 +65,9 @@ class Hosts(Protocol):
 
     def refused(self) -> Mapping[str, str]:
         """Verbs that make no sense on hosts of this kind, and why."""
+
+    async def prepare(self, report: Callable[[str], None]) -> Mapping[str, str]:
+        """Have what they are made of; returns what to put on record of it. Raises SplitbrainError."""
 
     async def up(self, names: Sequence[str], report: Callable[[str], None]) -> Sequence[Host]:
         """Make them, side by side. Raises SplitbrainError, having removed what it made."""

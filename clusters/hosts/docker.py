@@ -8,17 +8,19 @@ import io
 import socket
 import tarfile
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import docker
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import APIError, NotFound
 from docker.types import IPAMConfig, IPAMPool
 
 from chaos.model.errors import SplitbrainError
 from chaos.model.schedule import POWER_OFF
-from clusters.hosts.base import Channel, File, Host
+from clusters.hosts.base import Channel, File, Host, Image
+from clusters.hosts.engine import engine, first_line, plainly
+from clusters.images.build import ensure
 
 LABEL = "splitbrain.run"
 NODE = "splitbrain.node"
@@ -26,44 +28,35 @@ MEMORY = "1g"  # of a container: so that a broker gone wild does not take the ma
 SUBNETS = tuple(f"10.213.{block}.0/26" for block in range(100))  # tried when the engine's own pools are used up
 
 
-def engine(timeout: int = 60) -> docker.DockerClient:
-    """A client of the engine that the environment names. Raises SplitbrainError when none answers."""
-    try:
-        client = docker.from_env(timeout=timeout)
-        client.ping()
-    except DockerException as error:
-        raise SplitbrainError(
-            f"no Docker engine answers ({_first_line(error)}); start one (Debian: apt-get install docker.io, "
-            "then dockerd), or run on the simulated cluster"
-        ) from None
-    return client
-
-
 def clean(run: str | None = None) -> list[str]:
-    """Remove every container, network and volume that a run made; of all runs where none is named. Says what it removed.
+    """Remove every container, network and volume that a run made, or all runs where none is named; says what.
 
     Raises SplitbrainError when no engine answers, or something could not be removed.
     """
     api = engine().api
     label = {"label": LABEL if run is None else f"{LABEL}={run}"}
     removed = []
-    with _plainly("cannot clean up"):
+    with plainly("cannot clean up"):
         for container in api.containers(all=True, filters=label):
-            removed += _gone("container", container["Names"][0].lstrip("/"), lambda: _remove(api, container["Id"]))
+            _remove(api, container["Id"])
+            removed.append(f"container {container['Names'][0].lstrip('/')}")
         for network in api.networks(filters=label):
-            removed += _gone("network", network["Name"], lambda: api.remove_network(network["Id"]))
+            with contextlib.suppress(NotFound):
+                api.remove_network(network["Id"])
+                removed.append(f"network {network['Name']}")
         for volume in api.volumes(filters=label)["Volumes"] or ():
-            removed += _gone("volume", volume["Name"], lambda: api.remove_volume(volume["Name"], force=True))
+            with contextlib.suppress(NotFound):
+                api.remove_volume(volume["Name"], force=True)
+                removed.append(f"volume {volume['Name']}")
     return removed
 
 
 class DockerHosts:
-    """The hosts of one run. `image` is there already: see `clusters.images.build`."""
+    """The hosts of one run."""
 
-    def __init__(self, run: str, image: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, run: str, image: Image) -> None:
         self.run, self.image = run, image
         self.controller: str | None = None
-        self._environment = dict(environment or {})
         self._client: docker.DockerClient | None = None
         self._made = False
 
@@ -72,6 +65,10 @@ class DockerHosts:
             POWER_OFF: "a container shares its host's page cache, so nothing unsynced would be lost: "
             "it would be a mere kill (simulate it, or use ssh hosts)"
         }
+
+    async def prepare(self, report: Callable[[str], None]) -> Mapping[str, str]:
+        image = self.image
+        return {"image": await asyncio.to_thread(ensure, image.folder, image.tag, image.base, report)}
 
     async def up(self, names: Sequence[str], report: Callable[[str], None]) -> Sequence[Host]:
         self._client = await asyncio.to_thread(engine)
@@ -82,7 +79,7 @@ class DockerHosts:
         except BaseException:
             await self.down()
             raise
-        report(f"{len(hosts)} containers of {self.image} on network {network}")
+        report(f"{len(hosts)} containers of {self.image.tag} on network {network}")
         return hosts
 
     async def down(self) -> None:
@@ -93,7 +90,7 @@ class DockerHosts:
     def _down(self) -> None:
         assert self._client is not None
         api, label = self._client.api, {"label": f"{LABEL}={self.run}"}
-        with _plainly("cannot remove the run's containers"):
+        with plainly("cannot remove the run's containers"):
             found = [container["Id"] for container in api.containers(all=True, filters=label)]
             if found:
                 with ThreadPoolExecutor(len(found)) as pool:
@@ -111,7 +108,7 @@ class DockerHosts:
                 made = self._client.api.create_network(name, driver="bridge", labels={LABEL: self.run}, ipam=ipam)
                 details = self._client.api.inspect_network(made["Id"])
             except APIError as error:
-                problem = _first_line(error)
+                problem = first_line(error)
                 if not any(sign in problem for sign in ("overlaps", "non-overlapping", "no available network")):
                     raise SplitbrainError(f"cannot make the run's network {name}: {problem}") from None
             else:
@@ -126,15 +123,16 @@ class DockerHosts:
         assert self._client is not None
         api = self._client.api
         full = f"splitbrain-{self.run}-{name}"
-        with _plainly(f"cannot start container {full}"):
+        with plainly(f"cannot start container {full}"):
             made = api.create_container(
-                self.image,
+                self.image.tag,
                 name=full,
                 hostname=name,
                 labels={LABEL: self.run, NODE: name},
-                environment=self._environment,
                 host_config=api.create_host_config(init=True, cap_add=["NET_ADMIN"], mem_limit=MEMORY),
-                networking_config=api.create_networking_config({network: api.create_endpoint_config(aliases=[name])}),
+                networking_config=api.create_networking_config(
+                    {network: api.create_endpoint_config(aliases=[name])}  # type: ignore[arg-type]  # wrong stub
+                ),
             )
             api.start(made["Id"])
             details = api.inspect_container(made["Id"])
@@ -157,16 +155,16 @@ class DockerHost:
                 info = tarfile.TarInfo(file.path.lstrip("/"))
                 info.size, info.mode = len(file.data), file.mode
                 archive.addfile(info, io.BytesIO(file.data))
-        with _plainly(f"{self.name}: cannot write files"):
+        with plainly(f"{self.name}: cannot write files"):
             await asyncio.to_thread(self._api.put_archive, self._container, "/", packed.getvalue())
 
     async def run(self, argv: Sequence[str]) -> Channel:
-        with _plainly(f"{self.name}: cannot run {argv[0]}"):
+        with plainly(f"{self.name}: cannot run {argv[0]}"):
             attached = await asyncio.to_thread(self._attach, list(argv))
             return await ExecChannel.open(attached)
 
     async def read(self, path: str, limit: int) -> bytes:
-        with _plainly(f"{self.name}: cannot read {path}"):
+        with plainly(f"{self.name}: cannot read {path}"):
             return await asyncio.to_thread(self._read, path, limit)
 
     def _attach(self, argv: list[str]) -> Any:
@@ -235,25 +233,3 @@ def _remove(api: Any, container: str) -> None:
     except APIError as error:
         if error.status_code not in (404, 409):  # gone, or being removed by another
             raise
-
-
-def _gone(kind: str, name: str, remove: Callable[[], Any]) -> list[str]:
-    try:
-        remove()
-    except NotFound:
-        return []
-    return [f"{kind} {name}"]
-
-
-@contextlib.contextmanager
-def _plainly(what: str) -> Iterator[None]:
-    """The engine's errors, and those of the connection to it, as one clear line."""
-    try:
-        yield
-    except (DockerException, OSError) as error:
-        raise SplitbrainError(f"{what}: {_first_line(error)}") from None
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(getattr(error, "explanation", None) or error).strip() or type(error).__name__
-    return text.splitlines()[0]

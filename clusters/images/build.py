@@ -20,7 +20,7 @@ from typing import Any
 from docker.errors import APIError, DockerException, ImageNotFound
 
 from chaos.model.errors import SplitbrainError
-from clusters.hosts.docker import engine
+from clusters.hosts.engine import engine, first_line
 
 HASH = "splitbrain.content"
 BASE = "splitbrain.base"
@@ -32,11 +32,11 @@ _TAIL = 30
 def ensure(folder: str, tag: str, base: str, report: Callable[[str], None]) -> str:
     """Have the image of `clusters/images/<folder>` on `base` (such as debian:trixie-slim) as `tag`; returns its id.
 
-    Raises SplitbrainError: no engine, no base and no means to make one, or a build that failed, with the end of its log.
+    Raises SplitbrainError: no engine, no base and no means to make one, or a build that failed (with its log's end).
     """
     context = Path(str(files("clusters.images").joinpath(folder)))
     content = digest(context, base)
-    api = engine(timeout=600).api
+    api: Any = engine(timeout=600).api
     try:
         found = api.inspect_image(tag)
         if (found["Config"].get("Labels") or {}).get(HASH) == content:
@@ -99,7 +99,7 @@ def _pull(base: str, report: Callable[[str], None]) -> str | None:
     try:
         engine(timeout=_PULL).api.pull(base)
     except (DockerException, OSError) as error:
-        return str(getattr(error, "explanation", None) or error).strip().splitlines()[0][:120]
+        return first_line(error)[:120]
     return None
 
 
@@ -111,7 +111,8 @@ def _bootstrap(api: Any, base: str, codename: str, tag: str, problem: str) -> No
         )
     with tempfile.TemporaryDirectory(prefix="splitbrain-base-") as folder:
         root = Path(folder) / "root.tar"
-        command = ["mmdebstrap", "--variant=minbase", *_keyring(), f"--aptopt={_NO_EXPIRY}", codename, str(root), mirror()]
+        options = ["--variant=minbase", f"--aptopt={_NO_EXPIRY}", *_keyring()]
+        command = ["mmdebstrap", *options, codename, str(root), mirror()]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SplitbrainError(f"no base image {base}: mmdebstrap failed", tail=_tail(done.stderr.splitlines()))
