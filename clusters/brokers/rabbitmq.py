@@ -109,7 +109,7 @@ class Rabbitmq(ABC):
         try:
             transport = connection.transport
             server = transport.connection.server_properties if transport else {}
-            return f"{server.get('product')} {server.get('version')}, {server.get('platform')}"
+            return " ".join(str(server.get(key, "?")) for key in ("product", "version", "platform"))
         finally:
             await close_connection(connection)
 

@@ -25,9 +25,8 @@ SECOND = 1_000_000_000
 
 def library() -> str | None:
     """Where libfaketime's multithreaded build is on this node, if it is."""
-    found = [
-        path for folder in ("/usr/lib/*", "/usr/lib*") for path in glob.glob(f"{folder}/faketime/libfaketimeMT.so.1")
-    ]
+    folders = ("/usr/lib/*", "/usr/lib*")
+    found = [path for folder in folders for path in glob.glob(f"{folder}/faketime/libfaketimeMT.so.1")]
     return min(found, default=None)
 
 

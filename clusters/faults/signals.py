@@ -83,6 +83,5 @@ class Pause:
             return Probe(False, "it was not running")
         now = state(self._pid)
         self._process.resume(self)
-        return Probe(
-            self._stopped, f"pid {self._pid} {'was' if self._stopped else 'was not'} stopped; state {now} at the end"
-        )
+        seen = "was" if self._stopped else "was not"
+        return Probe(self._stopped, f"pid {self._pid} {seen} stopped; state {now or 'gone'} at the end")
