@@ -105,6 +105,10 @@ class NullClient:
 class NullCluster:
     """Implements `clusters.base.Cluster`."""
 
+    name = "null"
+    meaning = "no broker at all: answers at once, from memory"
+    versions: tuple[str, ...] = ()
+    settings: tuple[Setting, ...] = ()
     services: tuple[str, ...] = ()
 
     def __init__(self, setup: Setup) -> None:
@@ -147,17 +151,3 @@ class NullCluster:
 
     async def collect(self, directory: Path) -> Sequence[tuple[str, str]]:
         return ()
-
-
-class Null:
-    """The null broker as a simulation."""
-
-    name = "null"
-    meaning = "no broker at all: answers at once, from memory"
-    versions: tuple[str, ...] = ()
-    settings: tuple[Setting, ...] = ()
-
-    @staticmethod
-    def cluster(setup: Setup, on: str) -> NullCluster:
-        """A cluster of nothing."""
-        return NullCluster(setup)
