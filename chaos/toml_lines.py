@@ -24,7 +24,10 @@ _SCALAR = re.compile(r"[^,\]}#\n]*")
 
 def lines_of(text: str) -> dict[str, int]:
     """The line, from 1, of each table, key and element of an array; of its first mention where there are several."""
-    return _Scanner(text).scan()
+    found: dict[str, int] = {}
+    for path, line in _Scanner(text).scan().items():
+        found.setdefault(_written(path), line)
+    return found
 
 
 def parent(key: str) -> str:
@@ -33,15 +36,18 @@ def parent(key: str) -> str:
     return key[:cut] if cut > 0 else ""
 
 
+_Path = tuple[str | int, ...]
+
+
 class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.lines: dict[str, int] = {}
-        self.lengths: dict[str, int] = {}  # of the arrays of tables, while they grow
+        self.lines: dict[_Path, int] = {}
+        self.lengths: dict[_Path, int] = {}  # of the arrays of tables, while they grow
 
-    def scan(self) -> dict[str, int]:
-        table = ""
+    def scan(self) -> dict[_Path, int]:
+        table: _Path = ()
         while self._peek_after(_BLANK):
             if self._take("[["):
                 table = self._header(array=True)
@@ -53,36 +59,36 @@ class _Scanner:
                 self._pair(table)
         return self.lines
 
-    def _header(self, *, array: bool) -> str:
+    def _header(self, *, array: bool) -> _Path:
         line = self._line()
         parts = self._key()
-        path = ""
+        path: _Path = ()
         for number, part in enumerate(parts):
-            path = _join(path, part)
+            path = (*path, part)
             if array and number == len(parts) - 1:
                 self.lengths[path] = self.lengths.get(path, 0) + 1
             self.lines.setdefault(path, line)
             if path in self.lengths:  # what follows belongs to the array's latest table
-                path = f"{path}[{self.lengths[path] - 1}]"
+                path = (*path, self.lengths[path] - 1)
                 self.lines.setdefault(path, line)
         return path
 
-    def _pair(self, table: str) -> None:
+    def _pair(self, table: _Path) -> None:
         line = self._line()
         path = table
         for part in self._key():
-            path = _join(path, part)
+            path = (*path, part)
             self.lines.setdefault(path, line)
         self._take("=")
         self._value(path)
 
-    def _value(self, path: str) -> None:
+    def _value(self, path: _Path) -> None:
         self._skip(_SPACE)
         if self._take("["):
             number = 0
             while self._peek_after(_BLANK) != "]":
-                self.lines.setdefault(f"{path}[{number}]", self._line())
-                self._value(f"{path}[{number}]")
+                self.lines.setdefault((*path, number), self._line())
+                self._value((*path, number))
                 number += 1
                 self._skip(_BLANK)
                 self._take(",")
@@ -128,5 +134,5 @@ class _Scanner:
         return self.text.count("\n", 0, self.at) + 1
 
 
-def _join(path: str, part: str) -> str:
-    return f"{path}.{part}" if path else part
+def _written(path: _Path) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)[1:]

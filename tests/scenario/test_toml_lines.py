@@ -117,7 +117,7 @@ def test_parents() -> None:
     assert keys == ["nemesis[0].kinds[1]", "nemesis[0].kinds", "nemesis[0]", "nemesis", ""]
 
 
-keys = st.text("ab.] \"'#=\\\n", max_size=3)
+keys = st.text("ab.] \"'#=\\\n", min_size=1, max_size=3)
 scalars = st.one_of(
     st.integers(-5, 5), st.booleans(), st.floats(allow_nan=False), st.text("a\"'\n\\#[]{}=,\x7fé", max_size=6)
 )
