@@ -105,10 +105,6 @@ class NullClient:
 class NullCluster:
     """Implements `clusters.base.Cluster`."""
 
-    name = "null"
-    meaning = "no broker at all: answers at once, from memory"
-    versions: tuple[str, ...] = ()
-    settings: tuple[Setting, ...] = ()
     services: tuple[str, ...] = ()
 
     def __init__(self, setup: Setup) -> None:
@@ -151,3 +147,17 @@ class NullCluster:
 
     async def collect(self, directory: Path) -> Sequence[tuple[str, str]]:
         return ()
+
+
+class Null:
+    """What the null broker is called, for the registry."""
+
+    name = "null"
+    meaning = "no broker at all: answers at once, from memory"
+    versions: tuple[str, ...] = ()
+    settings: tuple[Setting, ...] = ()
+
+    @staticmethod
+    def cluster(setup: Setup, on: str) -> NullCluster:
+        """A cluster of nothing."""
+        return NullCluster(setup)
