@@ -1,0 +1,269 @@
+"""Was there one leader at a time?
+
+From each node's own beliefs: samples (`leader` rows: true at some moment between asked and answered) and, in a
+simulation, exact events (`belief` rows: true from then until that node's next one, or until its process ends).
+
+A node *held* leadership over an interval if exact beliefs say so, or if two samples, one after the other and of one
+life of its process, both say leader in the same term: from the first one's answer to the second one's question. Who
+loses leadership in a term never wins it back in that term, so it held all the while.
+
+Two nodes that lead in one term break election safety (Ongaro and Ousterhout 2014, figure 3), as does a term that goes
+backwards within one life of a process. Claims of different terms may overlap, since a deposed leader does not know it
+yet; but then its term can commit nothing new, so no publish that is both invoked and confirmed within the overlap is
+its own. A client of a node that does not lead is served through the one that does; so a publish is laid to a node's
+account only if that node held leadership itself the whole time, and only then do confirms through two nodes show two
+leaders at work.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from chaos.model.history import NONE, History, Ints
+from chaos.model.op import INFO
+from chaos.model.verdict import Anomaly, Result, Verdict
+from checkers.base import Checker, Split, first
+from checkers.columns import Rows, indices, publishes
+
+LEADER = "leader"
+KINDS = ("two-leaders", "term-backwards", "dual-confirm")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a node held to be true at some moment in [asked, answered] (ns); if exact, from then until it says else."""
+
+    row: int
+    key: str
+    node: str
+    role: str
+    term: int | None
+    life: int | None
+    asked: int
+    answered: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A node said that it leads, from `start` to `end` (ns), in the rows from `row` to `last`.
+
+    sure: it surely led all the while. A claim seen in one sample only has no length.
+    """
+
+    key: str
+    node: str
+    term: int | None
+    start: int
+    end: int
+    row: int
+    last: int
+    sure: bool
+
+
+class Leaders(Checker):
+    """Two leaders in one term, terms going backwards, and confirms through two leaders at once.
+
+    Counts: `views`, `terms`, `claims`, `changes` of leader; `overlaps` of claims in different terms (no fault; the
+    longest is metric `longest_overlap`, ns); `restarts-backwards`, where a new life of a node began with a lower term
+    (reported only). Metric `claims`: a list of {key, node, term, start, end}, times in ns.
+    """
+
+    name = "leaders"
+    split = Split.RUN
+
+    def check(self, history: History, options: Mapping[str, Any]) -> Result:
+        seen = views(history)
+        held = claims(history, seen)
+        overlaps = list(_overlaps(held))
+        backwards, restarts = _backwards(history, seen)
+        anomalies = [*_two_leaders(history, seen), *backwards, *_dual_confirms(history, overlaps)]
+        lengths = [end - start for one, other, start, end in overlaps if one.term != other.term]
+        terms = {(view.key, view.term) for view in seen if view.role == LEADER and view.term is not None}
+        counts = {
+            "views": len(seen),
+            "terms": len(terms),
+            "claims": len(held),
+            "changes": _changes(held),
+            "overlaps": len(lengths),
+            "restarts-backwards": restarts,
+            **{kind: sum(anomaly.kind == kind for anomaly in anomalies) for kind in KINDS},
+        }
+        metrics = {
+            "claims": [{"key": c.key, "node": c.node, "term": c.term, "start": c.start, "end": c.end} for c in held],
+            "longest_overlap": max(lengths, default=0),
+        }
+        if anomalies:
+            reason = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])
+            return Result(self.name, Verdict.INVALID, reason, counts, first(anomalies), metrics)
+        if not terms:
+            return Result(self.name, Verdict.NOT_APPLICABLE, "no terms to compare", counts, (), metrics)
+        return Result(self.name, Verdict.VALID, f"one leader in each of {len(terms)} terms", counts, (), metrics)
+
+
+def views(history: History) -> list[View]:
+    """Every answer about leadership, in the order in which the answers were true."""
+    found = []
+    for row in np.concatenate([history.rows("leader", INFO), history.rows("belief", INFO)]).tolist():
+        said = history.detail(row)
+        if "role" not in said:
+            continue  # nobody answered
+        time, term, life = (int(column[row]) for column in (history.time, history.term, history.incarnation))
+        found.append(
+            View(
+                row=row,
+                key=history.key[row] or "",
+                node=history.node[row] or "",
+                role=said["role"],
+                term=None if term == NONE else term,
+                life=None if life == NONE else life,
+                asked=said.get("asked", time),
+                answered=said.get("answered", time),
+                exact=history.f[row] == "belief",
+            )
+        )
+    return sorted(found, key=lambda view: (view.answered, view.row))
+
+
+def claims(history: History, seen: Sequence[View]) -> list[Claim]:
+    """When each node said that it leads, ordered by start."""
+    last = int(history.time[-1]) if len(history) else 0
+    exits: dict[str, list[int]] = defaultdict(list)
+    for row in history.rows("exit").tolist():
+        exits[history.node[row] or ""].append(int(history.time[row]))
+    found = []
+    for exact in (False, True):
+        for of_node in _grouped([view for view in seen if view.exact is exact], lambda view: (view.key, view.node)):
+            for run, after in _runs(of_node):
+                begun, ended = run[0], run[-1]
+                if exact:
+                    ends = [time for time in exits[begun.node] if time >= ended.answered]
+                    end = min([last if after is None else after.answered, *ends])
+                else:
+                    end = max(begun.answered, ended.asked)
+                sure = exact or begun.term is not None
+                found.append(Claim(begun.key, begun.node, begun.term, begun.answered, end, begun.row, ended.row, sure))
+    return sorted(found, key=lambda claim: (claim.start, claim.row))
+
+
+def _grouped(seen: Sequence[View], key: Any) -> list[list[View]]:
+    groups: dict[Any, list[View]] = defaultdict(list)
+    for view in seen:
+        groups[key(view)].append(view)
+    return list(groups.values())
+
+
+def _runs(seen: Sequence[View]) -> Iterator[tuple[list[View], View | None]]:
+    """Each longest run of views that say leader in one term of one life, with the view that came after it."""
+    run: list[View] = []
+    for view in seen:
+        if run and (view.role, view.term, view.life) != (LEADER, run[0].term, run[0].life):
+            yield run, view
+            run = []
+        if view.role == LEADER:
+            run.append(view)
+    if run:
+        yield run, None
+
+
+def _two_leaders(history: History, seen: Sequence[View]) -> Iterator[Anomaly]:
+    leading = [view for view in seen if view.role == LEADER and view.term is not None]
+    for of_term in _grouped(leading, lambda view: (view.key, view.term)):
+        nodes = {view.node: view.row for view in reversed(of_term)}
+        if len(nodes) > 1:
+            said = f"{' and '.join(sorted(nodes))} both led {of_term[0].key} in term {of_term[0].term}"
+            yield Anomaly("two-leaders", said, indices(history, *nodes.values()), {"term": of_term[0].term})
+
+
+def _backwards(history: History, seen: Sequence[View]) -> tuple[list[Anomaly], int]:
+    """Terms going backwards within a life; and how many lives began with a lower term than the one before."""
+    found, restarts = [], 0
+    known = [view for view in seen if view.term is not None]
+    for of_node in _grouped(known, lambda view: (view.key, view.node)):
+        for before, view in pairwise(of_node):
+            restarts += view.life != before.life and (view.term or 0) < (before.term or 0)
+        for of_life in _grouped([view for view in of_node if view.life is not None], lambda view: view.life):
+            found += list(_steps_back(history, of_life))
+    return found, restarts
+
+
+def _steps_back(history: History, seen: Sequence[View]) -> Iterator[Anomaly]:
+    """Views of one life whose term is below that of a view that was surely true before."""
+    highest: View | None = None
+    place = 0
+    for view in sorted(seen, key=lambda view: (view.asked, view.row)):
+        while seen[place].answered < view.asked:
+            if highest is None or (seen[place].term or 0) >= (highest.term or 0):
+                highest = seen[place]
+            place += 1
+        if highest is not None and (view.term or 0) < (highest.term or 0):
+            said = f"{view.node} went back from term {highest.term} to term {view.term} of {view.key} without a restart"
+            yield Anomaly("term-backwards", said, indices(history, highest.row, view.row))
+            highest = view  # one step back is told once
+
+
+def _overlaps(held: Sequence[Claim]) -> Iterator[tuple[Claim, Claim, int, int]]:
+    """Pairs of sure claims of different nodes to one key that share an interval (start, end) of some length."""
+    open_: list[Claim] = []
+    for claim in held:
+        if not claim.sure:
+            continue
+        open_ = [other for other in open_ if other.end > claim.start]
+        for other in open_:
+            start, end = claim.start, min(claim.end, other.end)
+            if other.key == claim.key and other.node != claim.node and start < end:
+                yield other, claim, start, end
+        open_.append(claim)
+
+
+def _dual_confirms(history: History, overlaps: Sequence[tuple[Claim, Claim, int, int]]) -> Iterator[Anomaly]:
+    if not overlaps:
+        return
+    published = publishes(history)
+    confirmed = published.confirmed
+    rows, ends = published.row[confirmed], published.end[confirmed]
+    order = np.argsort(rows)
+    rows, ends = rows[order], ends[order]
+
+    def within(claim: Claim, start: int, end: int) -> tuple[int, int] | None:
+        """The first publish through the claim's node that was invoked and confirmed inside (start, end)."""
+        mine = _through(history, rows, claim)
+        begun, done = history.time[rows[mine]], history.time[ends[mine]]
+        low, high = np.searchsorted(begun, start, side="right"), np.searchsorted(begun, end)
+        inside = np.flatnonzero(done[low:high] < end)
+        return (int(rows[mine][low + inside[0]]), int(ends[mine][low + inside[0]])) if len(inside) else None
+
+    for one, other, start, end in overlaps:
+        by_one, by_other = within(one, start, end), within(other, start, end)
+        if by_one and by_other:
+            ids = [int(history.value[rows_[0]]) for rows_ in (by_one, by_other)]
+            said = (
+                f"messages {ids[0]} and {ids[1]} of {one.key} were confirmed through {one.node} and {other.node} while "
+                f"both held themselves leader (terms {one.term} and {other.term}) for {(end - start) / 1e6:.1f} ms"
+            )
+            ops = indices(history, one.row, one.last, other.row, other.last, *by_one, *by_other)
+            yield Anomaly("dual-confirm", said, ops, {"start": start, "end": end})
+
+
+def _through(history: History, rows: Rows, claim: Claim) -> Ints:
+    return np.flatnonzero(history.key.is_(claim.key)[rows] & history.node.is_(claim.node)[rows])
+
+
+def _changes(held: Sequence[Claim]) -> int:
+    """How often leadership passed on: to another node, or to the same one in another term."""
+    changes = 0
+    last: dict[str, tuple[str, int | None]] = {}
+    for claim in held:
+        now = (claim.node, claim.term)
+        before = last.get(claim.key)
+        if before is not None and before[1] is not None and claim.term is not None and claim.term < before[1]:
+            continue  # one that does not know yet that it was deposed
+        changes += before is not None and before != now
+        last[claim.key] = now
+    return changes
