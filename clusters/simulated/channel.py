@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.kernel.clock import MILLISECOND, SECOND
 from clusters.simulated.fifo import APPLIED, CHECKOUT, DELIVER, DEQUEUE, ENQUEUE, OK, RESUMED, SETTLE, Stored
 from clusters.simulated.network import Connection
-from clusters.simulated.raft import CHANGED, LEADS, RESUME, WHO
+from clusters.simulated.quorum_replica import CHANGED, LEADS, RESUME, WHO
 from clusters.simulated.replica import Message
 
 if TYPE_CHECKING:
@@ -37,7 +37,21 @@ STUCK = 5 * SECOND
 class Session:
     """One queue, as a channel uses it."""
 
-    __slots__ = ("channel", "consumers", "corr", "hinted", "leader", "members", "oldest", "pending", "probed", "queue", "sequence", "term", "timed")
+    __slots__ = (
+        "channel",
+        "consumers",
+        "corr",
+        "hinted",
+        "leader",
+        "members",
+        "oldest",
+        "pending",
+        "probed",
+        "queue",
+        "sequence",
+        "term",
+        "timed",
+    )
 
     def __init__(self, channel: Channel, queue: str, members: tuple[str, ...]) -> None:
         self.channel = channel

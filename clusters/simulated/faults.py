@@ -123,7 +123,11 @@ def _pause(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, 
 
 def _clock(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
     nodes = [cluster.by_name[name] for name in action.nodes]
-    offset, rate, strobe = int(action.args.get("offset", 0)), float(action.args.get("rate", 1.0)), int(action.args.get("strobe", 0))
+    offset, rate, strobe = (
+        int(action.args.get("offset", 0)),
+        float(action.args.get("rate", 1.0)),
+        int(action.args.get("strobe", 0)),
+    )
     loop = cluster.loop
     in_force = True
     jumps = 0
@@ -153,7 +157,9 @@ def _clock(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, 
         shown = ", ".join(f"{node.name} was {by / 1e6:+.3f} ms off" for node, by in zip(nodes, off, strict=True))
         return any(off) or jumps > len(nodes), shown
 
-    return f"offset {offset / 1e6:+.3f} ms, rate {rate:g}" + (f", to and fro every {strobe / 1e6:g} ms" if strobe else ""), undo
+    return f"offset {offset / 1e6:+.3f} ms, rate {rate:g}" + (
+        f", to and fro every {strobe / 1e6:g} ms" if strobe else ""
+    ), undo
 
 
 _VERBS: Mapping[str, Callable[[SimulatedCluster, str, Action], tuple[str, Undo]]] = {

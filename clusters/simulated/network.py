@@ -87,7 +87,20 @@ class Link:
 class Stream:
     """One direction of a connection, in order. What is sent at the same instant travels as one segment."""
 
-    __slots__ = ("at", "batch", "batch_time", "connection", "end", "last", "link", "loop", "muted", "mutes", "stalled", "stalled_at")
+    __slots__ = (
+        "at",
+        "batch",
+        "batch_time",
+        "connection",
+        "end",
+        "last",
+        "link",
+        "loop",
+        "muted",
+        "mutes",
+        "stalled",
+        "stalled_at",
+    )
 
     def __init__(self, connection: Connection, end: int, link: Link, loop: VirtualLoop) -> None:
         self.connection = connection
@@ -134,7 +147,9 @@ class Stream:
         if self.mutes == 1:
             self.muted += 1
             patience = self.connection.patience
-            self.at(self.loop.now() + int(patience * (1.0 + 0.25 * self.link.random.random())), self._impatient, self.muted)
+            self.at(
+                self.loop.now() + int(patience * (1.0 + 0.25 * self.link.random.random())), self._impatient, self.muted
+            )
 
     def unmute(self) -> None:
         self.mutes -= 1
@@ -267,7 +282,9 @@ def _nobody(_: object) -> None:
 class Datagrams:
     """One direction of a datagram transport: each message may be lost, arrive twice, or overtake another."""
 
-    def __init__(self, loop: VirtualLoop, link: Link, receive: Callable[[Message], None], duplicates: float = 0.0) -> None:
+    def __init__(
+        self, loop: VirtualLoop, link: Link, receive: Callable[[Message], None], duplicates: float = 0.0
+    ) -> None:
         self._loop = loop
         self._link = link
         self._receive = receive
@@ -314,7 +331,7 @@ class Network:
         return passes
 
     def connect(self, source: str, target: str, service: str, patience: int) -> Connection:
-        """A connection that stands at once; whoever asks has seen that it is `passable`, and waited for the handshake."""
+        """A connection that stands at once: whoever asks has seen that it is `passable`, and has waited for it."""
         connection = Connection(self, (source, target), service, patience)
         self._connections[connection] = None
         for end, endpoint in enumerate(connection.endpoints):
@@ -353,4 +370,9 @@ class Network:
             connection.reappear(end)
 
     def _of(self, endpoint: str) -> list[tuple[Connection, int]]:
-        return [(connection, end) for connection in self._connections for end in (0, 1) if connection.endpoints[end] == endpoint]
+        return [
+            (connection, end)
+            for connection in self._connections
+            for end in (0, 1)
+            if connection.endpoints[end] == endpoint
+        ]

@@ -14,7 +14,8 @@ from chaos.model.settings import Setting, choice, duration, integer, optional
 from clusters.simulated.channel import Channel
 from clusters.simulated.fifo import Fifo
 from clusters.simulated.protocol import COMMON_SETTINGS, Protocol
-from clusters.simulated.raft import MUTATIONS, Raft, Rules
+from clusters.simulated.quorum_replica import QuorumReplica
+from clusters.simulated.raft_rules import MUTATIONS, Rules
 from clusters.simulated.replica import Replica
 
 if TYPE_CHECKING:
@@ -37,12 +38,14 @@ class QuorumQueue(Protocol):
             "delivery_limit",
             optional(integer(0)),
             None,
-            "a message returned more often is dropped; 0 = never; absent = as the version does (3.10 never, 4.0 after 20)",
+            "a message returned more often is dropped; 0 = never; absent = the version's own (3.10 never, 4.0: 20)",
         ),
         Setting("initial_group_size", integer(0), 0, "how many nodes keep a queue; 0 = all"),
         Setting("election_timeout", duration, "1s", "a follower waits once to twice as long for its leader"),
         Setting("hurry", duration, "100ms", "the same, at most, once the connection to the leader is lost"),
-        Setting("leader_heartbeat", duration, "200ms", "pause between a leader's messages when there is nothing to say"),
+        Setting(
+            "leader_heartbeat", duration, "200ms", "pause between a leader's messages when there is nothing to say"
+        ),
         Setting("snapshot_interval", integer(1), 4096, "log entries applied between snapshots of a queue"),
         Setting("mutation", choice(*MUTATIONS), "none", "for tests: the rule of the protocol that is switched off"),
     )
@@ -64,19 +67,21 @@ class QuorumQueue(Protocol):
         return tuple(nodes[(number + place) % len(nodes)] for place in range(min(size, len(nodes))))
 
     def replica(self, queue: str, node: str, members: Sequence[str]) -> Replica:
-        return Raft(node, members, Fifo(self._limit), self._rules)
+        return QuorumReplica(node, members, Fifo(self._limit), self._rules)
 
     def channel(self, node: Node, number: int) -> Channel:
         return Channel(node, number)
 
     def leads(self, replica: Replica) -> int | None:
-        raft = cast(Raft, replica)
+        raft = cast(QuorumReplica, replica)
         return raft.term if raft.ready else None
 
     def counts(self, leader: Replica) -> tuple[int, int]:
-        machine = cast(Raft, leader).machine
+        machine = cast(QuorumReplica, leader).machine
         return machine.ready_count, machine.unacked_count
 
     def follows(self, replica: Replica, leader: Replica) -> bool:
-        follower, raft = cast(Raft, replica), cast(Raft, leader)
-        return follower is raft or (follower.leader == raft.me and follower.term == raft.term and follower.last >= raft.applied)
+        follower, raft = cast(QuorumReplica, replica), cast(QuorumReplica, leader)
+        return follower is raft or (
+            follower.leader == raft.me and follower.term == raft.term and follower.log.last >= raft.applied
+        )

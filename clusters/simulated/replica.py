@@ -17,7 +17,9 @@ Pid = tuple[str, int, int]  # a channel: its node, that node's incarnation, its 
 
 # Effects: (tag, arguments...). Whoever runs the replica carries them out in order, and then clears the list.
 SEND = 0  # (SEND, node, message) to the replica of the same queue there
-TIMER = 1  # (TIMER, name, delay): event `timer(name)` after so many ns of the node's own clock; replaces one of that name
+TIMER = (
+    1  # (TIMER, name, delay): event `timer(name)` after so many ns of the node's own clock; replaces one of that name
+)
 WRITE = 2  # (WRITE, record): append to the replica's journal
 SYNC = 3  # (SYNC, token): event `synced(token)` when all that was written so far would survive a power-off
 COMPACT = 4  # (COMPACT, records): put these in place of the synced part of the journal

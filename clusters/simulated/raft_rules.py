@@ -1,0 +1,60 @@
+"""Raft's vocabulary: roles, messages, rules, and the mutations that tests switch rules off with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FOLLOWER = "follower"
+PRE_VOTE = "pre-vote"
+CANDIDATE = "candidate"
+LEADER = "leader"
+
+# Messages between replicas
+APPEND = 0  # term, previous index, previous term, entries, commit index
+APPENDED = 1  # term, success, index: matches up to here; or else: send from here
+VOTE = 2  # term, last index, last term
+VOTED = 3  # term, granted
+ASK = 4  # pre-vote: term, last index, last term
+ASKED = 5  # pre-vote: term, granted
+INSTALL = 6  # term, index, term of index, machine state
+
+ELECTION_TIMER = 0
+HEARTBEAT_TIMER = 1
+
+BATCH = 512  # entries in one message
+WINDOW = 8192  # entries sent to a follower and not yet known to be there
+MISSED = 3  # heartbeats without an answer after which the mutation below takes a follower for lost
+
+MUTATIONS = (
+    "none",
+    "confirm-before-commit",
+    "no-fsync",
+    "vote-twice",
+    "ignore-log-up-to-date",
+    "serve-after-losing-majority",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Times in ns. `election`: a follower waits once to twice as long; `hurry`: at most so long after the connection
+    to its leader is lost. `snapshot`: entries applied between snapshots. `mutation`: the rule that is broken."""
+
+    election: int
+    hurry: int
+    heartbeat: int
+    snapshot: int
+    mutation: str = "none"
+
+
+class Peer:
+    """What a leader knows of a follower."""
+
+    __slots__ = ("match", "missed", "next", "probing", "sent")
+
+    def __init__(self, next_: int) -> None:
+        self.next = next_
+        self.match = 0
+        self.probing = True  # it is not known yet where its log meets ours: one message at a time
+        self.sent = False  # something was, since the last heartbeat
+        self.missed = 0  # heartbeats since it was heard
