@@ -289,7 +289,7 @@ class HostedCluster:
                 "inject", fault=fault, verb=action.verb, process=action.process, args=work[node]
             )
 
-        done = dict(zip(work, await asyncio.gather(*(one(node) for node in work)), strict=True))
+        done = dict(zip(work, await _whole(one(node) for node in work), strict=True))
         return Injected(
             {node: answer["at"] for node, answer in done.items()},
             "; ".join(f"{node}: {answer['evidence']}" for node, answer in done.items()),
@@ -298,7 +298,7 @@ class HostedCluster:
     async def undo(self, fault: str) -> Undone:
         actions = self._injected.get(fault, [])
         nodes = list(dict.fromkeys(node for _, nodes in actions for node in nodes))
-        answers = await asyncio.gather(*(self._agents[node].call("undo", fault=fault, timeout=60) for node in nodes))
+        answers = await _whole(self._agents[node].call("undo", fault=fault, timeout=60) for node in nodes)
         self._injected.pop(fault, None)
         bits: dict[str, list[bool]] = {}
         evidence = []
@@ -363,6 +363,17 @@ class HostedCluster:
 
         await asyncio.gather(*(one(node) for node in self._hosts))
         return sorted(found, key=lambda item: item[0])
+
+
+async def _whole(calls: Iterable[Coroutine[Any, Any, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """All calls, side by side, each to its end even where another fails. Raises the first failure then."""
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    done = []
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        done.append(answer)
+    return done
 
 
 def hosted(setup: Setup, on: str, broker: Broker) -> HostedCluster:

@@ -17,7 +17,8 @@ from chaos.cli import options
 from chaos.cli.output import out, print_json
 from chaos.model import registry
 from chaos.model.errors import EXIT_ERROR, EXIT_VALID, SplitbrainError
-from clusters.hosts.docker import LABEL, engine
+from clusters.hosts.docker import LABEL
+from clusters.hosts.engine import engine
 from results.store import Store
 from results.text import printable
 

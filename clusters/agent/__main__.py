@@ -35,6 +35,7 @@ class Agent:
         self._clocks: dict[str, libfaketime.ClockFile] = {}
         self._faults: dict[str, list[tuple[str, Fault]]] = {}
         self._changing = threading.Lock()  # of _faults
+        self._last: dict[str | None, threading.Thread] = {}  # of each fault, the latest request
         self._table = nftables.Table()
         self._reporter: str | None = None
         self._silence = SILENCE
@@ -58,11 +59,21 @@ class Agent:
             request = json.loads(line)
             if request["do"] == "ping":
                 self.say(id=request["id"], at=stamp(), done={})
-            else:
-                threading.Thread(target=self._answer, args=(request,), daemon=True).start()
+                continue
+            # what concerns one fault goes in order: an undo must not overtake the inject that is still under way
+            fault = request.get("fault")
+            before = self._last.get(fault)
+            thread = threading.Thread(target=self._answer, args=(request, before), daemon=True)
+            if fault is not None:
+                self._last[fault] = thread
+            thread.start()
+        for thread in self._last.values():
+            thread.join()
         self.undo_all()
 
-    def _answer(self, request: dict[str, Any]) -> None:
+    def _answer(self, request: dict[str, Any], before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()
         number, verb = request.pop("id"), request.pop("do")
         try:
             done = getattr(self, f"do_{verb}")(**request)

@@ -122,17 +122,18 @@ class AgentLink:
                 continue  # whoever asks next is told why
 
     async def _read(self) -> None:
-        while line := await self._channel.readline():
-            try:
-                message = json.loads(line)
-            except ValueError:
-                continue  # not ours: something on the node printed
-            if "id" not in message:
-                self._pushed(message)
-            elif (waiting := self._waiting.get(message["id"])) is not None and not waiting.done():
-                waiting.set_result(message)
-        complaint = self._channel.complaints().strip().splitlines()
-        self._gone = "its agent is gone" + (f": {complaint[-1]}" if complaint else "")
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_exception(SplitbrainError(f"{self.node}: {self._gone}", tail=complaint[-20:]))
+        try:
+            while line := await self._channel.readline():
+                self._take(json.loads(line))
+        finally:
+            complaint = self._channel.complaints().strip().splitlines()
+            self._gone = "its agent is gone" + (f": {complaint[-1]}" if complaint else "")
+            for waiting in self._waiting.values():
+                if not waiting.done():
+                    waiting.set_exception(SplitbrainError(f"{self.node}: {self._gone}", tail=complaint[-20:]))
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "id" not in message:
+            self._pushed(message)
+        elif (waiting := self._waiting.get(message["id"])) is not None and not waiting.done():
+            waiting.set_result(message)

@@ -13,15 +13,14 @@ from clusters.brokers.amqp import close_connection, doubtful, open_connection
 from clusters.brokers.base import QueueState
 from clusters.brokers.rabbitmq import PORT, Rabbitmq
 
-GROUP_SIZE = Setting(
-    "initial_group_size", optional(integer(1, 7)), None, "replicas of a queue; unset: as many as there are nodes"
-)
+GROUP_SIZE = Setting("initial_group_size", integer(0), 0, "how many nodes keep a queue; 0 = all")
 DELIVERY_LIMIT = Setting(
     "delivery_limit",
-    integer(-1),
-    1_000_000,
-    "deliveries after which a message is dropped; always set, since 4.x otherwise drops after 20; -1: no limit (4.x)",
+    optional(integer(0)),
+    0,
+    "a message returned more often is dropped; 0 = never; absent = the version's own (3.10 never, 4.0: 20)",
 )
+_NEVER = 2**31 - 1  # returns: both lines take it, where 0 means at once, and only 4.x has a word for never
 _SERVES = ("leader", "follower")
 
 
@@ -32,11 +31,11 @@ class RabbitmqQuorum(Rabbitmq):
 
     def arguments(self, nodes: int) -> dict[str, Any]:
         """What a queue is declared with."""
-        size = self.options["initial_group_size"]
+        limit = self.options["delivery_limit"]
         return {
             "x-queue-type": "quorum",
-            "x-quorum-initial-group-size": nodes if size is None else size,
-            "x-delivery-limit": self.options["delivery_limit"],
+            "x-quorum-initial-group-size": self.options["initial_group_size"] or nodes,
+            **({} if limit is None else {"x-delivery-limit": limit or _NEVER}),
         }
 
     async def declare(self, address: str, queue: str, nodes: int) -> None:

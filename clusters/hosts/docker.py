@@ -73,13 +73,15 @@ class DockerHosts:
     async def up(self, names: Sequence[str], report: Callable[[str], None]) -> Sequence[Host]:
         self._client = await asyncio.to_thread(engine)
         self._made = True
+        making = asyncio.ensure_future(asyncio.to_thread(self._up, names))
         try:
-            network = await asyncio.to_thread(self._network)
-            hosts = await asyncio.gather(*(asyncio.to_thread(self._container, name, network) for name in names))
+            hosts = await asyncio.shield(making)
         except BaseException:
+            # threads cannot be cancelled: one that still makes a container must not outlive the removal of all
+            await asyncio.wait([making])
             await self.down()
             raise
-        report(f"{len(hosts)} containers of {self.image.tag} on network {network}")
+        report(f"{len(hosts)} containers of {self.image.tag}")
         return hosts
 
     async def down(self) -> None:
@@ -87,14 +89,18 @@ class DockerHosts:
             await asyncio.shield(asyncio.to_thread(self._down))
             self._made = False
 
+    def _up(self, names: Sequence[str]) -> list[DockerHost]:
+        network = self._network()
+        with ThreadPoolExecutor(len(names)) as pool:
+            return list(pool.map(lambda name: self._container(name, network), names))
+
     def _down(self) -> None:
         assert self._client is not None
         api, label = self._client.api, {"label": f"{LABEL}={self.run}"}
         with plainly("cannot remove the run's containers"):
             found = [container["Id"] for container in api.containers(all=True, filters=label)]
-            if found:
-                with ThreadPoolExecutor(len(found)) as pool:
-                    list(pool.map(lambda one: _remove(api, one), found))
+            with ThreadPoolExecutor(max(1, len(found))) as pool:
+                list(pool.map(lambda one: _remove(api, one), found))
             for network in api.networks(filters=label):
                 api.remove_network(network["Id"])
 
