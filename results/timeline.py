@@ -134,7 +134,8 @@ def _phases(history: History, end: int) -> list[Phase]:
     rows = history.rows("phase")
     starts = [int(history.time[row]) for row in rows]
     names = [str(history.detail(row).get("name", "?")) for row in rows]
-    return [Phase(begin, after, name) for begin, after, name in zip(starts, [*starts[1:], end], names, strict=True)]
+    ends = [*starts, end][1:]
+    return [Phase(begin, after, name) for begin, after, name in zip(starts, ends, names, strict=True)]
 
 
 def _faults(history: History, end: int) -> list[FaultBand]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -94,6 +95,12 @@ def script(rate: int = 120) -> Script:
     return it
 
 
+@cache
+def whole_run() -> History:
+    """All of it."""
+    return script().history()
+
+
 def _leaders(it: Script) -> None:
     """Five samples a second; n1 goes on believing in itself while it is cut off, and n2 is gone for a while."""
     for number in range(8 * 5, 56 * 5):
@@ -106,7 +113,7 @@ def _leaders(it: Script) -> None:
                 continue
             at = round(time * S)
             detail = {"role": "leader" if leader == node else "follower", "asked": at, "answered": at + 2_000_000}
-            more = {"key": "q1", "node": node, "term": term, "incarnation": 1, "detail": detail}
+            more: dict[str, Any] = {"key": "q1", "node": node, "term": term, "incarnation": 1, "detail": detail}
             it.add(time + 0.01, OBSERVER, INFO, "leader", **more)
 
 
@@ -134,7 +141,7 @@ def _messages(it: Script, rate: int) -> None:
     random = Random(7)
     for number in range(45 * rate):
         time, process, message = 8.4 + number / rate, number % 4, number + 1
-        about = {"key": "q1", "value": message, "node": f"n{number % 3 + 1}", "channel": 1}
+        about: dict[str, Any] = {"key": "q1", "value": message, "node": f"n{number % 3 + 1}", "channel": 1}
         begun = it.add(time, process, INVOKE, "publish", **about)
         took = random.lognormvariate(-5.0, 0.45)
         electing = next((after - time for before, after in ELECTIONS if before < time < after), None)
@@ -193,7 +200,7 @@ def stored(store: Store, history: History | None = None, *, seed: int = 7) -> Ru
     )
     (directory.nodes / "n2").mkdir(parents=True)
     (directory.nodes / "n2" / "rabbit.log").write_text("".join(f"line {n} {SCRIPT}\n" for n in range(200)))
-    write_stream(directory.stream, history if history is not None else script().history())
+    write_stream(directory.stream, history if history is not None else whole_run())
     return directory
 
 
