@@ -23,7 +23,7 @@ SCENARIO = {
 
 
 def main() -> None:
-    """Five runs of five seconds; an operation is a publish, a consume or an ack, each with its invocation and completion."""
+    """Five runs of five seconds. An operation is a publish, a consume or an ack, with its completion."""
     print("| run | operations | seconds | operations / s |")
     print("|---|---|---|---|")
     rates = []

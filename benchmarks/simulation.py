@@ -67,7 +67,7 @@ def once(seed: int) -> dict[str, float]:
         "virtual": float(history.time[-1]) / 1e9,
         "events": outcome.events,
         "ops": len(history),
-        "confirmed": int(len(history.rows("publish", OK))),
+        "confirmed": len(history.rows("publish", OK)),
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
