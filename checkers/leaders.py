@@ -32,6 +32,7 @@ from checkers.base import Checker, Split, first
 from checkers.columns import Rows, indices, publishes
 
 LEADER = "leader"
+EXITED = "exited"  # stands for the end of its process among a node's beliefs
 KINDS = ("two-leaders", "term-backwards", "dual-confirm")
 
 
@@ -134,21 +135,23 @@ def views(history: History) -> list[View]:
 def claims(history: History, seen: Sequence[View]) -> list[Claim]:
     """When each node said that it leads, ordered by start."""
     last = int(history.time[-1]) if len(history) else 0
-    exits: dict[str, list[int]] = defaultdict(list)
+    exits: dict[str, list[View]] = defaultdict(list)
     for row in history.rows("exit").tolist():
-        exits[history.node[row] or ""].append(int(history.time[row]))
+        node, time = history.node[row] or "", int(history.time[row])
+        exits[node].append(View(row, "", node, EXITED, None, None, time, time, exact=True))
     found = []
     for exact in (False, True):
         for of_node in _grouped([view for view in seen if view.exact is exact], lambda view: (view.key, view.node)):
+            if exact:
+                of_node = sorted([*of_node, *exits[of_node[0].node]], key=lambda view: (view.answered, view.row))
             for run, after in _runs(of_node):
-                begun, ended = run[0], run[-1]
+                begun, end = run[0], max(run[0].answered, run[-1].asked)
                 if exact:
-                    ends = [time for time in exits[begun.node] if time >= ended.answered]
-                    end = min([last if after is None else after.answered, *ends])
-                else:
-                    end = max(begun.answered, ended.asked)
+                    end = last if after is None else after.answered
                 sure = exact or begun.term is not None
-                found.append(Claim(begun.key, begun.node, begun.term, begun.answered, end, begun.row, ended.row, sure))
+                found.append(
+                    Claim(begun.key, begun.node, begun.term, begun.answered, end, begun.row, run[-1].row, sure)
+                )
     return sorted(found, key=lambda claim: (claim.start, claim.row))
 
 

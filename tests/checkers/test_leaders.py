@@ -298,11 +298,13 @@ def by_moments(history: History) -> tuple[int, bool]:
     """How many terms had two leaders, and whether any two confirms were dual, by looking at every nanosecond."""
     ops = list(history)
     last = ops[-1].time if ops else 0
-    leads: dict[str, list[int | None]] = {node: [None] * (last + 2) for node in NODES}
+    leads: dict[str, list[tuple[int | None, int] | None]] = {node: [None] * (last + 2) for node in NODES}
+    times_deposed = dict.fromkeys(NODES, 0)  # even for less than a nanosecond
     for op in ops:
         if op.f in ("belief", "exit") and op.node:
             leading = op.f == "belief" and (op.detail or {})["role"] == "leader"
-            leads[op.node][op.time : last] = [op.term if leading else None] * (last - op.time)
+            times_deposed[op.node] += not leading
+            leads[op.node][op.time : last] = [(op.term, times_deposed[op.node]) if leading else None] * (last - op.time)
     leaders: dict[int | None, set[str | None]] = {}
     for op in ops:
         if op.f == "belief" and (op.detail or {})["role"] == "leader":
