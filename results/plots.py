@@ -141,8 +141,8 @@ def faults(line: Timeline) -> Markup:
         for fault in row:
             style = f"h{hues[fault.nemesis]}" + (" missed" if fault.bit is False else "")
             mark = {True: "✓", False: "✗", None: ""}[fault.bit]
-            label = f"{mark} {fault.kind or fault.nemesis}" + (f" → {'+'.join(fault.nodes)}" if fault.nodes else "")
-            parts.append(_bar(scale, fault, y, 20, style, tell(fault), label.strip(), mark))
+            labels = (f"{mark} {fault.kind or fault.nemesis}: {fault.whom}", f"{mark} {fault.whom}", mark)
+            parts.append(_bar(scale, fault, y, 20, style, tell(fault), *labels))
     return frame.draw("Faults over time", parts)
 
 
@@ -182,7 +182,7 @@ def _band_labels(line: Timeline, frame: Frame) -> Markup:
     free = [-math.inf, -math.inf]
     for fault in line.faults:
         x, width = scale.x(fault.begin), scale.width(fault, 1)
-        words = _fit((fault.label, fault.id), width - 6)
+        words = _fit((fault.label, fault.whom, fault.id), width - 6)
         row = next((row for row, taken in enumerate(free) if taken <= x), None)
         if words and row is not None:
             free[row] = x + width
@@ -216,11 +216,9 @@ def _cross(scale: Scale, exit_: Exit, top: int) -> Markup:
     return svg.element("path", title, class_="exit", d=f"M{scale.x(exit_.time) - 4:g} {top + 7}l8 8m0 -8l-8 8")
 
 
-def _bar(
-    scale: Scale, span: Span, y: float, height: float, style: str, title: str, label: str, shorter: str = ""
-) -> Markup:
+def _bar(scale: Scale, span: Span, y: float, height: float, style: str, title: str, *labels: str) -> Markup:
     x, width = scale.x(span.begin), scale.width(span, 2)
-    words = _fit((label, shorter), width - 6)
+    words = _fit(labels, width - 6)
     box = svg.element("rect", x=x, y=y, width=width, height=height, rx=3)
     inside = svg.element("text", words, x=x + 4, y=y + height / 2 + 4) if words else Markup("")
     return svg.element("g", svg.element("title", title), box, inside, class_=f"bar {style}")
@@ -264,8 +262,8 @@ def _nice(value: float) -> float:
 
 
 def _fit(choices: Iterable[str], width: float) -> str:
-    """The first of the texts that has room, at 6.1 px a letter; nothing where none has."""
-    return next((choice for choice in choices if choice and len(choice) * 6.1 <= width), "")
+    """The first of the texts that has room, at 6.6 px a letter; nothing where none has."""
+    return next((choice for choice in choices if choice and len(choice.strip()) * 6.6 <= width), "")
 
 
 def _clip(name: str, letters: int = 9) -> str:

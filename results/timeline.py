@@ -10,6 +10,7 @@ import numpy as np
 
 from chaos.model.history import NONE, History
 from chaos.model.op import FAIL, INFO, INVOKE, OK
+from chaos.model.schedule import Action, whom
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Span:
 class FaultBand(Span):
     """A fault, from when it was in force on its first node until it was undone on its last.
 
-    role: what it was aimed at; nodes: whom that turned out to be. bit: whether it had an effect, None where nothing
+    role: what it was aimed at; whom: whom that turned out to be. bit: whether it had an effect, None where nothing
     could tell. problem: why it could not be injected, or undone.
     """
 
@@ -35,8 +36,7 @@ class FaultBand(Span):
     nemesis: str = ""
     kind: str = ""
     role: str = ""
-    nodes: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = ()
+    whom: str = ""
     bit: bool | None = None
     evidence: str = ""
     problem: str = ""
@@ -46,7 +46,7 @@ class FaultBand(Span):
     def label(self) -> str:
         """What it does to whom, in a few words: "partition leader: n2"."""
         what = f"{self.nemesis} {self.kind}" if self.kind and self.kind != self.nemesis else self.nemesis or self.id
-        return f"{what}: {'+'.join(self.nodes)}" if self.nodes else what
+        return f"{what}: {self.whom}" if self.whom else what
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +161,6 @@ def _faults(history: History, end: int) -> list[FaultBand]:
             evidence = "; ".join(filter(None, (evidence, str(undo.get("evidence") or ""))))
             if history.type[last] != OK:
                 problem = history.error[last] or "it could not be undone"
-        actions = [action for action in said.get("actions") or () if isinstance(action, Mapping)]
-        nodes = dict.fromkeys(str(node) for action in actions for node in action.get("nodes") or ())
-        verbs = dict.fromkeys(str(action.get("verb", "?")) for action in actions)
         spans.append(
             FaultBand(
                 begin,
@@ -172,8 +169,7 @@ def _faults(history: History, end: int) -> list[FaultBand]:
                 nemesis=str(said.get("nemesis") or fault.rpartition("-")[0]),
                 kind=str(said.get("kind") or ""),
                 role=str(said.get("target") or ""),
-                nodes=tuple(nodes),
-                verbs=tuple(verbs),
+                whom=whom(Action.from_json(action) for action in said.get("actions") or ()),
                 bit=bit,
                 evidence=evidence,
                 problem=problem,

@@ -8,7 +8,7 @@ the actions. A schedule can be saved, edited, replayed and shrunk.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -46,6 +46,37 @@ class Action:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Action:
         return Action(data["verb"], tuple(data["nodes"]), dict(data["args"]), data["process"])
+
+
+def whom(actions: Iterable[Action]) -> str:
+    """Whom actions hurt, in few letters: nodes as "n1, n3"; cuts as the sides that they part, "n1 | n2 n3", else as
+    the links that they cut, "n1-n3 n2-n4", or "n1>n2" where only one way is."""
+    actions = tuple(actions)
+    links = [(str(link[0]), str(link[1])) for action in actions if action.verb == CUT for link in action.args["links"]]
+    others = dict.fromkeys(node for action in actions if action.verb != CUT for node in action.nodes)
+    words = [", ".join(others)] if others else []
+    if links:
+        both = [(one, other) for one, other in links if (other, one) in links]
+        sides = _sides(list(dict.fromkeys(node for link in links for node in link)), both)
+        if len(sides) > 1:
+            words.append(" | ".join(" ".join(side) for side in sides))
+        else:
+            once = [f"{one}-{other}" for number, (one, other) in enumerate(both) if (other, one) in both[number:]]
+            words.append(" ".join([*once, *(f"{one}>{other}" for one, other in links if (one, other) not in both)]))
+    return ", ".join(words)
+
+
+def _sides(nodes: list[str], cut: list[tuple[str, str]]) -> list[list[str]]:
+    """The groups within which nodes still reach one another, over some way, when those pairs do not."""
+    sides: list[list[str]] = []
+    left = nodes
+    while left:
+        side = [left[0]]
+        for node in side:  # grows as it is walked
+            side += [other for other in left if other not in side and (node, other) not in cut]
+        sides.append(sorted(side))
+        left = [node for node in left if node not in side]
+    return sorted(sides, key=lambda side: (len(side), side))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 from chaos.model.history import History
 from chaos.model.history_file import HistoryWriter
 from chaos.model.op import CONTROLLER, INFO, INVOKE, NEMESIS, OBSERVER, OK, Op, OpType
+from chaos.model.schedule import Action
 from chaos.model.verdict import Anomaly, Result, Verdict
 from results.store import RunDirectory, Store
 
@@ -76,6 +77,10 @@ FAULTS = (
     ("pause-1", "pause", "pause", "one", "n3", 34.0, 35.2, False, "pause"),
     ("partition-2", "partition", "halves", "one", "n3", 44.0, 52.0, True, "cut"),
 )
+NODES = ("n1", "n2", "n3")
+CUT_OFF = {
+    node: [link for other in NODES if other != node for link in ([node, other], [other, node])] for node in NODES
+}
 LOST = (913, 917, 921)
 
 
@@ -105,7 +110,7 @@ def _leaders(it: Script) -> None:
     """Five samples a second; n1 goes on believing in itself while it is cut off, and n2 is gone for a while."""
     for number in range(8 * 5, 56 * 5):
         time = number / 5 + 0.013
-        for node in ("n1", "n2", "n3"):
+        for node in NODES:
             _, leader, term = [entry for entry in LEADERS if entry[0] <= time][-1]
             if node == "n1" and 16.0 < time < 21.0:
                 leader, term = "n1", 1
@@ -124,7 +129,7 @@ def _faults(it: Script) -> None:
             "nemesis": nemesis,
             "kind": kind,
             "target": target,
-            "actions": [{"verb": verb, "nodes": [node], "args": {}, "process": "broker"}],
+            "actions": [Action(verb, (node,), {"links": CUT_OFF[node]} if verb == "cut" else {}).to_json()],
             "in_force": {node: round(begin * S)},
             "evidence": f"in place {SCRIPT}",
         }

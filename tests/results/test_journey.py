@@ -20,7 +20,7 @@ def test_a_lost_message_is_followed_to_the_drain_that_did_not_find_it() -> None:
     assert told(of(WHOLE, 917)) == [
         ("plain", "client 0 publishes message 917 to q1 through n2"),
         ("leader", "n1 holds itself leader of q1 (term 1)"),
-        ("fault", "in force since 16.000 s: partition-1 (partition leader: n1)"),
+        ("fault", "in force since 16.000 s: partition-1 (partition leader: n1 | n2 n3)"),
         ("good", "the broker confirms it through n2 after 6.19 ms: it promises to keep it"),
         ("leader", "n2 becomes leader of q1 in term 2, after n1"),
         ("leader", "n3 becomes leader of q1 in term 3, after n2"),

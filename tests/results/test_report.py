@@ -63,7 +63,7 @@ def test_it_says_the_verdict_and_why(store: Store) -> None:
         "Seed 7",
         "rabbitmq 4.0.9",
         "messages.lost message 913 was confirmed and never delivered",
-        "partition-1 partition leader leader n1 16.000 s 24.009 s 8.01 s yes",
+        "partition-1 partition leader leader n1 | n2 n3 16.000 s 24.009 s 8.01 s yes",
         "pause-1 pause one n3 34.000 s 35.209 s 1.21 s no",
         "splitbrain run",
     ):

@@ -45,10 +45,10 @@ def test_a_fault_is_in_force_from_its_first_node_to_its_last() -> None:
     )
     (fault,) = timeline(history).faults
     assert fault == FaultBand(
-        6, 28, id="kill-1", nemesis="kill", kind="kill", role="minority", nodes=("n1", "n2"), verbs=("kill",), bit=True,
+        6, 28, id="kill-1", nemesis="kill", kind="kill", role="minority", whom="n1, n2", bit=True,
         evidence="a", undone=True,
     )  # fmt: skip
-    assert fault.label == "kill: n1+n2"
+    assert fault.label == "kill: n1, n2"
 
 
 def test_a_fault_that_could_not_be_or_was_never_undone_says_so() -> None:
