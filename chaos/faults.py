@@ -14,7 +14,7 @@ from chaos.kernel.clock import SECOND, Clock, sleep_until
 from chaos.kernel.recorder import Recorder
 from chaos.model.errors import SplitbrainError
 from chaos.model.op import INFO, NEMESIS, OK
-from chaos.model.schedule import KILL, PAUSE, POWER_OFF, STOP, Action, Fault, Schedule
+from chaos.model.schedule import KILL, PAUSE, POWER_OFF, STOP, Action, Fault, Schedule, whom
 from chaos.progress import Progress
 from clusters.base import Cluster, Unknown
 from nemesis.base import Nemesis, View
@@ -167,6 +167,6 @@ class Faults:
 
 
 def describe(fault: Fault, actions: tuple[Action, ...]) -> str:
-    """A fault in a few words: "partition halves: n1, n2"."""
-    nodes = dict.fromkeys(node for action in actions for node in action.nodes)
-    return f"{fault.nemesis} {fault.kind}: {', '.join(nodes)}"
+    """A fault in a few words: "partition halves: n1 | n2 n3"."""
+    what = fault.nemesis if fault.kind == fault.nemesis else f"{fault.nemesis} {fault.kind}"
+    return f"{what}: {whom(actions)}"
