@@ -1,0 +1,182 @@
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clusters.simulated.fifo import ENQUEUE, Fifo
+from clusters.simulated.quorum_replica import QuorumReplica
+from clusters.simulated.raft_rules import APPEND, APPENDED, ASK, ASKED, ELECTION_TIMER, VOTE, VOTED, Rules
+from clusters.simulated.replica import BELIEF, SEND, SYNC, WRITE, Effect
+from tests.simulated.raft_group import PID, Broken, Group
+
+RULES = Rules(election=1000, hurry=10, heartbeat=100, snapshot=1000)
+
+
+@given(seed=st.integers(0, 2**32), size=st.sampled_from([3, 3, 5]))
+@settings(max_examples=150, deadline=None)
+def test_whatever_happens_the_invariants_hold_and_afterwards_the_group_settles(seed: int, size: int) -> None:
+    group = Group(Random(seed), size)
+    group.run(1500)
+    group.settle()
+    group.check_confirmed()
+
+
+def test_the_schedules_go_deep_enough_to_mean_something() -> None:
+    groups = [Group(Random(seed)) for seed in range(10)]
+    for group in groups:
+        group.run(1500)
+    assert sum(len(group.leaders) for group in groups) > 30
+    assert sum(len(group.committed) for group in groups) > 100
+    assert sum(member.replica.log.base > 0 for group in groups for member in group.members.values()) > 5
+
+
+@pytest.mark.parametrize(
+    ("mutation", "broken"),
+    [
+        ("confirm-before-commit", "confirmed and lost"),
+        ("no-fsync", "leader completeness|state machine safety|confirmed and lost|election safety|log matching"),
+        ("vote-twice", "election safety"),
+        ("ignore-log-up-to-date", "leader completeness"),
+        ("serve-after-losing-majority", "state machine safety|leader completeness|confirmed and lost"),
+    ],
+)
+def test_a_rule_switched_off_breaks_an_invariant(mutation: str, broken: str) -> None:
+    with pytest.raises(Broken, match=broken):
+        for seed in range(300):
+            group = Group(Random(seed), 3, mutation)
+            group.run(1500)
+            group.check_confirmed()
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=20, deadline=None)
+def test_a_replica_restored_from_its_snapshot_goes_on_as_the_original(seed: int) -> None:
+    group = Group(Random(seed))
+    group.run(200)
+    for member in group.members.values():
+        original = member.replica
+        state = original.snapshot()
+        copy = QuorumReplica(member.name, group.names, Fifo(), group.rules)
+        copy.restore(state)
+        assert hash(copy.snapshot()) == hash(state)
+        assert copy.snapshot() == state
+        for source, target, message in group.flying:
+            if target == member.name:
+                original.message(source, message)
+                copy.message(source, message)
+        original.timer(ELECTION_TIMER, 0.5)
+        copy.timer(ELECTION_TIMER, 0.5)
+        assert copy.effects == original.effects
+        assert copy.snapshot() == original.snapshot()
+
+
+def start(name: str = "n1", rules: Rules = RULES) -> QuorumReplica:
+    replica = QuorumReplica(name, ["n1", "n2", "n3"], Fifo(), rules)
+    replica.start([], 0.5)
+    replica.effects.clear()
+    return replica
+
+
+def taken(replica: QuorumReplica, *tags: int) -> list[Effect]:
+    replica.flush()
+    effects, replica.effects = replica.effects, []
+    return [effect for effect in effects if effect[0] in tags]
+
+
+def elected() -> QuorumReplica:
+    replica = start()
+    replica.timer(ELECTION_TIMER, 0.5)
+    replica.message("n2", (ASKED, 0, True))
+    replica.synced((0, 0, 1))
+    replica.message("n2", (VOTED, 1, True))
+    return replica
+
+
+def test_an_election_asks_first_and_tells_nobody_of_a_term_that_is_not_durable() -> None:
+    replica = start()
+    replica.timer(ELECTION_TIMER, 0.5)
+    assert taken(replica, SEND, BELIEF) == [
+        (BELIEF, "pre-vote", 0),
+        (SEND, "n2", (ASK, 0, 0, 0)),
+        (SEND, "n3", (ASK, 0, 0, 0)),
+    ]
+    replica.message("n2", (ASKED, 0, True))
+    assert taken(replica, SEND, BELIEF, WRITE, SYNC) == [
+        (BELIEF, "candidate", 1),
+        (WRITE, (0, 1, "n1")),
+        (SYNC, (0, 0, 1)),
+    ]
+    replica.synced((0, 0, 1))
+    assert taken(replica, SEND) == [(SEND, "n2", (VOTE, 1, 0, 0)), (SEND, "n3", (VOTE, 1, 0, 0))]
+    replica.message("n3", (VOTED, 1, True))
+    noop = (1, (0, None, 0, None, None))
+    assert taken(replica, SEND, BELIEF) == [
+        (BELIEF, "leader", 1),
+        (SEND, "n2", (APPEND, 1, 0, 0, [noop], 0)),
+        (SEND, "n3", (APPEND, 1, 0, 0, [noop], 0)),
+    ]
+
+
+def test_a_vote_is_given_once_a_term_and_only_when_it_is_durable() -> None:
+    replica = start()
+    replica.message("n2", (VOTE, 1, 0, 0))
+    assert taken(replica, SEND) == []
+    replica.synced((0, 0, 2))
+    assert taken(replica, SEND) == [(SEND, "n2", (VOTED, 1, True))]
+    replica.message("n3", (VOTE, 1, 5, 1))
+    assert taken(replica, SEND) == [(SEND, "n3", (VOTED, 1, False))]
+
+
+def test_an_entry_is_committed_when_a_majority_has_synced_it_the_leader_counting_as_one() -> None:
+    replica = elected()
+    replica.message("n2", (APPENDED, 1, True, 1))
+    assert replica.commit == 0  # one of three: the leader's own sync is not there yet
+    replica.synced((1, 0, 1))
+    assert replica.commit == 1
+
+
+def test_a_follower_acknowledges_what_it_has_synced_and_not_before() -> None:
+    replica = start()
+    entry = (1, (ENQUEUE, PID, 1, 1, b"m"))
+    replica.message("n2", (APPEND, 1, 0, 0, [entry], 0))
+    assert taken(replica, SEND) == []
+    replica.synced((1, 0, 1))
+    assert taken(replica, SEND) == [(SEND, "n2", (APPENDED, 1, True, 1))]
+
+
+def test_an_entry_of_an_earlier_term_is_not_committed_by_counting() -> None:
+    replica = start()
+    old = (1, (ENQUEUE, PID, 1, 1, b"m"))
+    replica.message("n2", (APPEND, 1, 0, 0, [old], 0))
+    replica.synced((1, 0, 1))
+    replica.timer(ELECTION_TIMER, 0.5)
+    replica.message("n3", (ASKED, 1, True))
+    replica.synced((1, 0, 2))
+    replica.message("n3", (VOTED, 2, True))
+    replica.message("n3", (APPENDED, 2, True, 1))
+    assert replica.commit == 0
+    replica.message("n3", (APPENDED, 2, True, 2))
+    replica.synced((2, 0, 2))
+    assert replica.commit == 2
+
+
+def test_a_living_leader_answers_a_pre_vote_by_asserting_itself() -> None:
+    replica = elected()
+    taken(replica)
+    replica.message("n3", (ASK, 1, 0, 0))
+    assert [effect[2][0] for effect in taken(replica, SEND)] == [APPEND]
+    assert replica.role == "leader"
+
+
+def test_while_a_sync_is_under_way_requests_gather_and_then_travel_together() -> None:
+    replica = elected()
+    replica.synced((1, 0, 1))
+    replica.message("n2", (APPENDED, 1, True, 1))
+    taken(replica)
+    for number in (1, 2, 3):
+        replica.request(PID, (ENQUEUE, PID, number, number, b"m"))
+        taken(replica)
+    replica.synced((2, 0, 1))
+    sent = [effect[2] for effect in taken(replica, SEND) if effect[1] == "n2"]
+    assert [(message[2], len(message[4])) for message in sent] == [(2, 2)]
