@@ -192,15 +192,22 @@ def _band_labels(line: Timeline, frame: Frame) -> Markup:
 
 def _changes(line: Timeline, frame: Frame) -> Markup:
     """Leader changes as dashed lines, with a broad unseen one around each that shows what it is."""
-    parts = []
+    told: dict[float, list[str]] = {}
     for change in line.changes:
         if change.before is not None:
-            x = frame.scale.x(change.time)
             term = "" if change.term is None else f" in term {change.term}"
-            title = svg.element("title", f"{moment(change.time)}: {change.node} leads {change.scope}{term}")
-            marks = (svg.vertical(x, 0, frame.height, "seen"), svg.vertical(x, 0, frame.height, "hit"))
-            parts.append(svg.element("g", title, *marks, class_="change"))
-    return svg.group(parts)
+            said = f"{moment(change.time)}: {change.node} leads {change.scope}{term}"
+            told.setdefault(frame.scale.x(change.time), []).append(said)
+    return svg.group(
+        svg.element(
+            "g",
+            svg.element("title", "\n".join(changes)),
+            svg.vertical(x, 0, frame.height, "seen"),
+            svg.vertical(x, 0, frame.height, "hit"),
+            class_="change",
+        )
+        for x, changes in told.items()
+    )
 
 
 def _claim(scale: Scale, claim: Claim, top: int) -> Markup:

@@ -82,7 +82,7 @@ class RunDirectory:
 
     def write_json(self, path: Path, data: Mapping[str, Any]) -> None:
         """As `write`, of a JSON object."""
-        self.write(path, json.dumps(data, indent=2) + "\n")
+        self.write(path, dumps(data) + "\n")
 
     def run(self) -> Run:
         """What run.json says. Raises SplitbrainError when it is missing or not whole."""
@@ -215,6 +215,11 @@ class Store:
 def _some(ids: list[str]) -> str:
     newest = list(reversed(ids))[:5]
     return ", ".join(newest) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+
+
+def dumps(data: Mapping[str, Any]) -> str:
+    """JSON of what results hold, NumPy's numbers included."""
+    return json.dumps(data, indent=2, default=lambda value: value.item() if hasattr(value, "item") else str(value))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from chaos.model.history_file import PARQUET_SUFFIX, STREAM_SUFFIX, read
 from chaos.model.settings import resolve
 from checkers.run import check_all
 from results.publish import publish, summary
-from results.store import DONE, LATEST, RunDirectory, Store
+from results.store import DONE, FAILED, LATEST, RunDirectory, Store
 
 Options = dict[str, dict[str, Any]]
 
@@ -54,8 +54,9 @@ def command(run: str, names: tuple[str, ...], sets: tuple[str, ...], store: Stor
         record = directory.run()
         verdict = summary(results, history, run=directory.id, seed=record.seed, digest=history.digest())
         if not names and not sets and not directory.running():
-            publish(directory, history, results)
-            directory.finish(DONE)
+            publish(directory, history, results, problem=record.problem)
+            if record.status != FAILED:
+                directory.finish(DONE)
     if as_json:
         print_json(verdict)
     else:

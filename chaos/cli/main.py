@@ -70,6 +70,8 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted")
         return EXIT_INTERRUPTED
+    except SystemExit:  # click's way, in any mode, when whoever read our output is gone; its code is our *invalid*
+        return EXIT_ERROR
     except OSError as error:
         _say(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
         _debug(arguments)

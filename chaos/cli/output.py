@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from chaos.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
+from results.store import dumps
 from results.text import count, printable
 
 GLYPHS: Mapping[object, tuple[str, str, str]] = {
@@ -28,7 +28,7 @@ def exit_code(valid: object) -> int:
 
 def print_json(data: Mapping[str, Any]) -> None:
     """One object on stdout."""
-    click.echo(json.dumps(data, indent=2, default=str))
+    click.echo(dumps(data))
 
 
 def out() -> Console:

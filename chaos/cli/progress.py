@@ -19,6 +19,7 @@ from chaos.progress import Progress
 from results.text import count, printable
 
 PLAIN_EVERY = 10 * SECOND
+BAR = 12  # so that all fits into 80 columns
 
 
 class Shown(Progress, Protocol):
@@ -135,11 +136,12 @@ class LiveProgress(_Counts):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         head = Text.assemble((self.name, "bold"), "  ", self._elapsed())
-        if self.confirmed or self.delivered:
+        head.no_wrap, head.overflow = True, "ellipsis"
+        if self.name != "check" and (self.confirmed or self.delivered):
             confirmed, delivered = self._reckon()
             head.append(f"  {confirmed:,.0f} confirmed/s  {delivered:,.0f} delivered/s", "cyan")
         if self.unknown:
-            head.append(f"  {count(self.unknown)} not confirmed", "yellow")
+            head.append(f"  {count(self.unknown)} unknown", "yellow")
         self._spinner.update(text=head)
         yield self._spinner
         for fault, text in list(self.faults.items()):
@@ -148,8 +150,8 @@ class LiveProgress(_Counts):
     def _elapsed(self) -> str:
         if self.name == "work":
             worked = min(self.now - self._work_from, self._total)
-            share = round(20 * worked / self._total)
-            return f"{'━' * share}{'╌' * (20 - share)} {worked / SECOND:.1f} of {self._total / SECOND:g} s"
+            share = round(BAR * worked / self._total)
+            return f"{'━' * share}{'╌' * (BAR - share)} {worked / SECOND:.1f} of {self._total / SECOND:g} s"
         if self.now == 0:
             return f"{time.monotonic() - self._begun:.1f} s"
         return f"{self.now / SECOND:.1f} s"

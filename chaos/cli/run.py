@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -75,8 +76,10 @@ def command(
             fail(directory, "interrupted before the work began")
             click.echo("splitbrain: interrupted before there was anything to judge", err=True)
             return EXIT_INTERRUPTED
-        except (SplitbrainError, OSError) as error:
-            fail(directory, str(error))
+        except Exception as error:
+            known = isinstance(error, SplitbrainError | OSError)
+            with suppress(SplitbrainError, OSError):  # what went wrong first is what is told
+                fail(directory, str(error) if known else f"internal error: {type(error).__name__}: {error}")
             raise
 
 

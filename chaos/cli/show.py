@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import click
+import numpy as np
 
 from chaos.cli import options
 from chaos.cli.output import columns, out, print_json, print_verdict
@@ -74,7 +75,7 @@ def show_ops(directory: RunDirectory, wanted: str) -> None:
         raise BadInput(f"--ops {wanted}: write the index of an op, or two joined with dots: 100..120")
     first, last = int(match[1]), int(match[2] or match[1])
     history = directory.history()
-    rows = [row for row in range(len(history)) if first <= history.index[row] <= last]
+    rows = np.flatnonzero((history.index >= first) & (history.index <= last)).tolist()
     if not rows:
         end = int(history.index[-1]) if len(history) else 0
         raise BadInput(f"--ops {wanted}: the history has no such op; its last one is {end}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import tomllib
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from chaos import scenario
 from chaos.cli import main
+from chaos.controller import Interrupted
 from chaos.model.history import History
 from chaos.model.op import CONTROLLER, INVOKE, OK, Op
 from results.ledger import open_entries
@@ -352,3 +354,42 @@ def test_doctor_is_255_where_they_do_not(invoke: Invoke, monkeypatch: pytest.Mon
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     monkeypatch.setattr("chaos.cli.doctor.PYTHONS", ((4, 0), (4, 1)))
     assert "✗ Python" in invoke("doctor", code=255).stdout
+
+
+def test_a_crash_leaves_a_failed_run_with_a_report(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def crash(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("by <nothing>")
+
+    monkeypatch.setattr("chaos.cli.run.execute", crash)
+    assert main.run([*QUICK, "--store", str(store.path)]) == 255
+    assert "internal error: ZeroDivisionError: by <nothing>" in capsys.readouterr().err
+    (directory,) = store.runs()
+    assert directory.run().status == "failed"
+    assert "by &lt;nothing&gt;" in directory.report.read_text()
+
+
+def test_an_interrupt_before_the_work_is_130_and_recorded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise Interrupted
+
+    monkeypatch.setattr("chaos.cli.run.execute", stop)
+    assert main.run([*QUICK, "--store", str(store.path)]) == 130
+    (directory,) = store.runs()
+    assert directory.run().problem == "interrupted before the work began"
+
+
+def test_a_full_disk_is_one_line_and_no_verdict(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("chaos.model.history_file.pq.write_table", full)
+    assert main.run([*QUICK, "--store", str(store.path)]) == 255
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("splitbrain")]
+    assert said == [f"splitbrain: error: {store.runs()[0].parquet}: cannot be written: No space left on device"]
+    (directory,) = store.runs()
+    assert not directory.parquet.exists()
+    assert directory.read_json(directory.verdict)["valid"] == "unknown"
