@@ -111,7 +111,7 @@ def _of_the_faults(history: History, spans: tuple[FaultSpan, ...], expected: str
         rows = history.rows("inject", OK, INFO).tolist()
         return [
             Anomaly(
-                "unasked-fault", f"fault {history.key[row]} was injected, and none was expected", indices(history, row)
+                "unasked-fault", f"fault {history.key[row]} took place, and none was expected", indices(history, row)
             )
             for row in rows
         ]
