@@ -91,7 +91,7 @@ class SimulatedCluster:
                     raise Unknown(f"{node} refused the connection")
                 await self._sleep(sum(self.network.link(CLIENTS, node, CLIENTS).latency() for _ in range(HANDSHAKE)))
                 if there.state == UP and not there.paused and self.network.passable(CLIENTS, node, CLIENTS):
-                    connection = self.network.connect(CLIENTS, node, CLIENTS, self._heartbeat)
+                    connection = self.network.connect(CLIENTS, node, CLIENTS, self._heartbeat, self._heartbeat // 2)
                     there.accept(connection)
                     return SimulatedClient(node, connection, self.loop)
             await self._sleep(SYN_RETRY)

@@ -11,6 +11,7 @@ from clusters.simulated.node import DOWN, UP, Node
 
 REPLICATION = "replication"
 RETRY = SECOND
+BEAT = SECOND  # of ra's failure detector (aten), which every node runs
 HANDSHAKE = 4  # messages one after the other until a connection stands
 
 
@@ -58,6 +59,6 @@ class Distribution:
             self._attempt(pair)
             return
         del self._trying[pair]
-        connection = self._network.connect(one.name, other.name, REPLICATION, self._patience)
+        connection = self._network.connect(one.name, other.name, REPLICATION, self._patience, BEAT)
         one.connected(other.name, connection, 0)
         other.connected(one.name, connection, 1)

@@ -52,7 +52,7 @@ def _cut(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Un
     links = _links(cluster, action.args)
     before = [link.dropped for link in links]
     for link in links:
-        link.cut()
+        link.cut(cluster.loop.now())
 
     def undo() -> tuple[bool, str]:
         for link in links:

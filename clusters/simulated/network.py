@@ -5,7 +5,7 @@ arrives late, by the retransmission time-outs that it took (200 ms, doubled each
 stalls the direction; once mended, what waited arrives at the next retransmission that falls due, which may be seconds
 later. An end that has heard nothing for its patience (a heartbeat of AMQP, a net tick of Erlang) drops the connection
 and says so to the other end, if that can still be reached. Heartbeats themselves are not events: a direction is silent
-while it is cut or while its source stands still.
+while it is cut or while its source stands still, and those that a cut took are counted when it ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FIN: Any = _Fin()
 class Link:
     """One direction between two endpoints for one service: what passes, how long it takes, how much was dropped."""
 
-    __slots__ = ("_streams", "base", "cuts", "dropped", "loss", "losses", "name", "random", "spread")
+    __slots__ = ("_streams", "base", "cut_at", "cuts", "dropped", "loss", "losses", "name", "random", "spread")
 
     def __init__(self, name: tuple[str, str, str], random: Random, base: int, spread: int) -> None:
         self.name = name
@@ -44,6 +44,7 @@ class Link:
         self.base = base
         self.spread = spread
         self.cuts = 0
+        self.cut_at = 0
         self.losses: dict[str, float] = {}
         self.loss = 0.0
         self.dropped = 0
@@ -53,10 +54,11 @@ class Link:
         """Time for one message, ns: a fixed part, and an exponentially distributed one for queues on the way."""
         return self.base - int(self.spread * log(1.0 - self.random.random()))
 
-    def cut(self) -> None:
+    def cut(self, now: int) -> None:
         """Nothing passes from now on, until as many `mend`s."""
         self.cuts += 1
         if self.cuts == 1:
+            self.cut_at = now
             for stream in list(self._streams):
                 stream.mute()
 
@@ -156,6 +158,8 @@ class Stream:
 
     def mended(self) -> None:
         """The link passes again: what waited goes out when the next retransmission falls due."""
+        if self.mutes == 1 and not self.connection.closed[1 - self.end]:  # its source went on with its heartbeats
+            self.link.dropped += (self.loop.now() - self.link.cut_at) // self.connection.beat
         if not self.stalled:
             self.unmute()
             return
@@ -198,16 +202,18 @@ Lost = Callable[[str], None]
 class Connection:
     """A TCP connection between two endpoints; ends are numbered 0 (who connected) and 1.
 
+    `patience`: silence after which an end gives it up; `beat`: pause between heartbeats (ns).
     `receive[end]` gets whole segments, `lost[end]` the reason when that end learns that the connection is gone. An end
     that closed by itself is told nothing.
     """
 
-    __slots__ = ("_network", "closed", "endpoints", "lost", "patience", "receive", "streams", "vanished")
+    __slots__ = ("_network", "beat", "closed", "endpoints", "lost", "patience", "receive", "streams", "vanished")
 
-    def __init__(self, network: Network, endpoints: tuple[str, str], service: str, patience: int) -> None:
+    def __init__(self, network: Network, endpoints: tuple[str, str], service: str, patience: int, beat: int) -> None:
         self._network = network
         self.endpoints = endpoints
         self.patience = patience
+        self.beat = beat
         self.closed = [False, False]
         self.vanished = [False, False]
         self.receive: list[Receive] = [_nobody, _nobody]
@@ -330,9 +336,9 @@ class Network:
                 break
         return passes
 
-    def connect(self, source: str, target: str, service: str, patience: int) -> Connection:
+    def connect(self, source: str, target: str, service: str, patience: int, beat: int) -> Connection:
         """A connection that stands at once: whoever asks has seen that it is `passable`, and has waited for it."""
-        connection = Connection(self, (source, target), service, patience)
+        connection = Connection(self, (source, target), service, patience, beat)
         self._connections[connection] = None
         for end, endpoint in enumerate(connection.endpoints):
             if endpoint in self._standing:

@@ -14,7 +14,7 @@ class Ends:
     def __init__(self, network: Network, loop: VirtualLoop) -> None:
         self.loop = loop
         self.seen: list[tuple[int, int, object]] = []
-        self.connection: Connection = network.connect("a", "b", "replication", PATIENCE)
+        self.connection: Connection = network.connect("a", "b", "replication", PATIENCE, SECOND)
         for end in (0, 1):
             self.connection.receive[end] = self._receiver(end)
             self.connection.lost[end] = self._loser(end)
@@ -75,7 +75,7 @@ def test_a_cut_stalls_one_direction_until_the_retransmission_after_the_mend() ->
     loop, network = made()
     ends = Ends(network, loop)
     link = network.link("a", "b", "replication")
-    link.cut()
+    link.cut(loop.now())
     ends.connection.send(0, ("there",))
     ends.connection.send(1, ("back",))
     loop.at(SECOND, link.mend)
@@ -83,13 +83,13 @@ def test_a_cut_stalls_one_direction_until_the_retransmission_after_the_mend() ->
     assert [(end, what) for _, end, what in ends.seen] == [(0, "back"), (1, "there")]
     arrived = ends.seen[1][0]
     assert 1400 * MILLISECOND < arrived < 1450 * MILLISECOND  # sent again after 0.2, 0.6 and 1.4 s
-    assert link.dropped == 1
+    assert link.dropped == 2  # the message, and a heartbeat
 
 
 def test_a_cut_of_another_service_does_no_harm() -> None:
     loop, network = made()
     ends = Ends(network, loop)
-    network.link("a", "b", "clients").cut()
+    network.link("a", "b", "clients").cut(loop.now())
     ends.connection.send(0, ("there",))
     run(loop, SECOND)
     assert ends.messages() == ["there"]
@@ -99,8 +99,8 @@ def test_cuts_by_two_faults_are_mended_when_both_are() -> None:
     loop, network = made()
     ends = Ends(network, loop)
     link = network.link("a", "b", "replication")
-    link.cut()
-    link.cut()
+    link.cut(loop.now())
+    link.cut(loop.now())
     ends.connection.send(0, ("there",))
     loop.at(SECOND, link.mend)
     run(loop, 4 * SECOND)
@@ -113,7 +113,7 @@ def test_cuts_by_two_faults_are_mended_when_both_are() -> None:
 def test_silence_beyond_the_patience_ends_the_connection_and_the_other_side_is_told() -> None:
     loop, network = made()
     ends = Ends(network, loop)
-    network.link("a", "b", "replication").cut()
+    network.link("a", "b", "replication").cut(loop.now())
     run(loop, 20 * SECOND)
     (heard, one, why), (told, other, reason) = ends.seen
     assert (one, why, other, reason) == (1, "silent for too long", 0, "closed by the other side")
@@ -124,8 +124,8 @@ def test_silence_beyond_the_patience_ends_the_connection_and_the_other_side_is_t
 def test_a_full_cut_is_noticed_by_each_side_for_itself() -> None:
     loop, network = made()
     ends = Ends(network, loop)
-    network.link("a", "b", "replication").cut()
-    network.link("b", "a", "replication").cut()
+    network.link("a", "b", "replication").cut(loop.now())
+    network.link("b", "a", "replication").cut(loop.now())
     run(loop, 20 * SECOND)
     assert sorted((end, what) for _, end, what in ends.seen) == [(0, "silent for too long"), (1, "silent for too long")]
 
@@ -159,9 +159,9 @@ def test_a_killed_process_leaves_a_kernel_that_closes_and_a_power_off_leaves_sil
 
 
 def test_a_handshake_needs_both_directions_and_a_failed_one_is_a_drop() -> None:
-    _, network = made()
+    loop, network = made()
     assert network.passable("a", "b", "replication")
-    network.link("b", "a", "replication").cut()
+    network.link("b", "a", "replication").cut(loop.now())
     assert not network.passable("a", "b", "replication")
     assert network.link("b", "a", "replication").dropped == 1
 
@@ -170,7 +170,7 @@ def test_one_link_does_not_reshuffle_another() -> None:
     def arrivals(other_traffic: bool) -> list[int]:
         loop, network = made()
         ends = Ends(network, loop)
-        other = network.connect("a", "c", "replication", PATIENCE)
+        other = network.connect("a", "c", "replication", PATIENCE, SECOND)
         for number in range(20):
             if other_traffic:
                 loop.at(number * MILLISECOND, other.send, 0, (number,))
