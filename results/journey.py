@@ -9,9 +9,9 @@ import numpy as np
 from chaos.model.history import History
 from chaos.model.op import FAIL, INFO, INVOKE, OK, Op, OpType
 from results.text import count, length, moment
-from results.timeline import Timeline
+from results.timeline import Exit, Timeline
 
-_CHANGES_TOLD = 3
+_TOLD = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ def journey(history: History, line: Timeline, message: int) -> list[Step]:
     since = steps[0].time
     steps.extend(_leader_changes(line, queue or "", since))
     if confirmed is not None and not delivered:
+        steps.extend(_blows(line, since))
         steps.extend(_end(history, line, queue))
     return sorted(steps, key=lambda step: step.time)
 
@@ -107,17 +108,31 @@ def _circumstances(line: Timeline, op: Op) -> list[Step]:
     return steps
 
 
+def _blows(line: Timeline, since: int) -> list[Step]:
+    """What the cluster suffered after the publish: the next few faults, and processes that ended."""
+    faults = [fault for fault in line.faults if fault.begin > since and not fault.problem]
+    exits = [exit_ for exit_ in line.exits if exit_.time > since]
+    return [
+        *(Step(fault.begin, f"comes into force: {fault.id} ({fault.label})", "fault") for fault in faults[:_TOLD]),
+        *(Step(exit_.time, f"{exit_.node} ends{_because(exit_)}", "fault") for exit_ in exits[:_TOLD]),
+    ]
+
+
+def _because(exit_: Exit) -> str:
+    return f": {exit_.reason}" if exit_.reason else ""
+
+
 def _leader_changes(line: Timeline, scope: str, since: int) -> list[Step]:
     changes = [change for change in line.changes if change.scope == scope and change.time > since]
     steps = []
-    for change in changes[:_CHANGES_TOLD]:
+    for change in changes[:_TOLD]:
         term = "" if change.term is None else f" in term {change.term}"
         steps.append(
             Step(change.time, f"{change.node} becomes leader of {scope}{term}, after {change.before}", "leader")
         )
-    if len(changes) > _CHANGES_TOLD:
-        more = len(changes) - _CHANGES_TOLD
-        steps.append(Step(changes[_CHANGES_TOLD].time, f"and so on: {count(more)} more leader changes", "leader"))
+    if len(changes) > _TOLD:
+        more = len(changes) - _TOLD
+        steps.append(Step(changes[_TOLD].time, f"and so on: {count(more)} more leader changes", "leader"))
     return steps
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from chaos.model.history import History
 from results.journey import Step, journey, message_of
 from results.timeline import timeline
-from tests.results.example import script, whole_run
+from tests.results.example import SCRIPT, script, whole_run
 
 WHOLE = whole_run()
 
@@ -23,7 +23,11 @@ def test_a_lost_message_is_followed_to_the_drain_that_did_not_find_it() -> None:
         ("fault", "in force since 16.000 s: partition-1 (partition leader: n1 | n2 n3)"),
         ("good", "the broker confirms it through n2 after 6.19 ms: it promises to keep it"),
         ("leader", "n2 becomes leader of q1 in term 2, after n1"),
+        ("fault", "comes into force: kill-1 (kill: n2)"),
+        ("fault", f"n2 ends: killed {SCRIPT}"),
         ("leader", "n3 becomes leader of q1 in term 3, after n2"),
+        ("fault", "comes into force: pause-1 (pause: n3)"),
+        ("fault", "comes into force: partition-2 (partition halves: n3 | n1 n2)"),
         ("leader", "n1 becomes leader of q1 in term 4, after n3"),
         ("plain", "every fault is undone"),
         ("plain", "every node serves again"),
