@@ -333,7 +333,7 @@ class HostedCluster:
 
     def _known(self, node: str) -> str:
         if node not in self._agents:
-            raise SplitbrainError(f"no node {node!r}; known: {', '.join(self._agents)}")
+            raise SplitbrainError(f"no node {node!r}; known: {', '.join(self.nodes)}")
         return node
 
     def _address(self, end: str) -> str:

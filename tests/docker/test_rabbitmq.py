@@ -1,0 +1,271 @@
+"""A real RabbitMQ of three nodes in containers, one for the whole module: served, hurt in every way, and healed."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.model.errors import SplitbrainError
+from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, Action
+from clusters.base import Counts, Delivery, Failed, Unknown
+from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
+from clusters.faults.nftables import TABLE
+from clusters.hosted import HostedCluster
+from clusters.hosts import docker
+from clusters.hosts.engine import engine
+from tests.docker.cluster import Seen, all_serve, new_run, setup, until
+
+pytestmark = pytest.mark.docker
+
+SECOND = 10**9
+QUEUE = "jobs #1"
+
+
+@dataclass
+class World:
+    cluster: HostedCluster
+    seen: Seen
+    run: str
+    loop: asyncio.Runner
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.loop.run(work)
+
+    def container(self, node: str) -> Any:
+        return engine().containers.get(f"splitbrain-{self.run}-{node}")
+
+
+@pytest.fixture(scope="module", params=["4.0", "3.10"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    run, seen = new_run(), Seen()
+    cluster = RabbitmqQuorum.cluster(setup(run, seen, version=request.param), "docker")
+    assert isinstance(cluster, HostedCluster)
+    with asyncio.Runner() as loop:
+        try:
+            loop.run(cluster.up(print))
+            loop.run(cluster.declare(QUEUE))
+            yield World(cluster, seen, run, loop)
+        finally:
+            loop.run(cluster.down())
+    assert docker.clean(run) == [], "down left nothing"
+
+
+@pytest.fixture(autouse=True)
+def healed(world: World) -> Iterator[None]:
+    yield
+    world.do(until(lambda: all_serve(world.cluster)))
+
+
+def test_publish_confirm_consume_ack_and_counts(world: World) -> None:
+    cluster = world.cluster
+
+    async def main() -> None:
+        client = await cluster.connect("n2", "test")
+        with pytest.raises(Failed, match="NO_ROUTE"):
+            await client.publish("no such queue", b"lost?")
+        await asyncio.gather(*(client.publish(QUEUE, b"%d" % number) for number in range(20)))
+        await until(lambda: counted(cluster, Counts(20, 0, 3, 3)))
+        first = await client.get(QUEUE)
+        assert first is not None
+        assert (first.body, first.redelivered, await client.ack(first)) == (b"0", False, False)
+        unacked = await client.get(QUEUE)
+        assert unacked is not None
+        await until(lambda: counted(cluster, Counts(18, 1, 3, 3)))
+        await client.close()
+
+        got: asyncio.Queue[Delivery] = asyncio.Queue()
+        consumer = await cluster.connect("n3", "test")
+        await consumer.subscribe(QUEUE, 5, got.put_nowait)
+        bodies = {}
+        for _ in range(19):
+            delivery = await asyncio.wait_for(got.get(), 10)
+            bodies[int(delivery.body)] = delivery.redelivered
+            await consumer.ack(delivery)
+        assert bodies == {number: number == 1 for number in range(1, 20)}, "what was not acked comes again"
+        await until(lambda: counted(cluster, Counts(0, 0, 3, 3)))
+        await consumer.close()
+        poller = await cluster.connect("n1", "test")
+        assert await poller.get(QUEUE) is None
+        await poller.close()
+
+    world.do(main())
+
+
+async def counted(cluster: HostedCluster, wanted: Counts) -> bool:
+    return await cluster.counts(QUEUE) == wanted
+
+
+def test_a_killed_leader_is_replaced_in_a_new_term_and_its_clients_are_told(world: World) -> None:
+    cluster, seen = world.cluster, world.seen
+
+    async def main() -> None:
+        leader = await until(leads)
+        client = await cluster.connect(leader, "test")
+        lost: asyncio.Queue[str] = asyncio.Queue()
+        client.on_lost = lost.put_nowait
+        term = max(view.term or 0 for view in seen.views)
+        injected = await cluster.inject("k1", Action(KILL, (leader,)))
+        assert list(injected.times) == [leader]
+        assert await asyncio.wait_for(lost.get(), 10)
+        with pytest.raises(Unknown):
+            await client.publish(QUEUE, b"x")
+        with pytest.raises(Unknown):
+            await cluster.connect(leader, "test")
+        successor = await until(lambda: leads(other_than=leader))
+        assert cluster.leader(QUEUE) == successor
+        assert (await cluster.serving())[leader] is not None
+        undone = await cluster.undo("k1")
+        assert undone.bit is True
+        assert (await cluster.undo("k1")).bit is None, "a second undo is harmless"
+        assert max(view.term or 0 for view in seen.views) > term
+        assert (leader, "signal SIGKILL", True) in [(node, why, asked) for node, _, why, asked in seen.exits]
+        await until(lambda: answered_again(leader, incarnation=2))
+
+    async def leads(other_than: str | None = None) -> str | None:
+        leader = cluster.leader()
+        return None if leader == other_than else leader
+
+    async def answered_again(node: str, incarnation: int) -> bool:
+        return any(view.node == node and view.incarnation == incarnation for view in seen.views)
+
+    world.do(main())
+
+
+def test_no_term_had_two_leaders_and_no_life_went_back_a_term(world: World) -> None:
+    """Also a check on the reporter: role and term read apart would show leaders in terms that were not theirs."""
+
+    async def main() -> None:
+        for number, node in enumerate(world.cluster.nodes):  # each is cut off in turn, leader or not
+            others = [other for other in world.cluster.nodes if other != node]
+            links = [[a, b] for other in others for a, b in ((node, other), (other, node))]
+            client = await world.cluster.connect(others[0], "test")
+            await world.cluster.inject(f"c{number}", Action(CUT, world.cluster.nodes, {"links": links}))
+            for _ in range(10):
+                client.publish(QUEUE, b"x")
+                await asyncio.sleep(0.2)
+            assert (await world.cluster.undo(f"c{number}")).bit is True
+            await client.close()
+            await until(lambda: all_serve(world.cluster))
+
+    world.do(main())
+    leaders: dict[int | None, set[str]] = {}
+    terms: dict[tuple[str, int], list[int]] = {}
+    for view in world.seen.views:
+        assert view.asked <= view.answered
+        terms.setdefault((view.node, view.incarnation), []).append(view.term or 0)
+        if view.role == "leader":
+            leaders.setdefault(view.term, set()).add(view.node)
+    assert {term: nodes for term, nodes in leaders.items() if len(nodes) > 1} == {}
+    assert all(one <= next_ for life in terms.values() for one, next_ in itertools.pairwise(life))
+    assert len(leaders) > 1
+
+
+def test_a_paused_node_says_nothing_until_it_goes_on(world: World) -> None:
+    async def main() -> None:
+        injected = await world.cluster.inject("p1", Action(PAUSE, ("n2",)))
+        await asyncio.sleep(1)
+        undone = await world.cluster.undo("p1")
+        assert undone.bit is True
+        between = [
+            view for view in world.seen.views if view.node == "n2"
+            and injected.times["n2"] < view.asked and view.answered < undone.times["n2"]
+        ]  # fmt: skip
+        assert between == []
+
+    world.do(main())
+
+
+def test_an_orderly_stop(world: World) -> None:
+    async def main() -> None:
+        await world.cluster.inject("s1", Action(STOP, ("n3",)))
+        undone = await world.cluster.undo("s1")
+        assert undone.bit is True
+        assert world.seen.exits[-1][2:] == ("exit code 0", True)
+
+    world.do(main())
+
+
+def test_clocks_are_moved_and_put_right_and_only_the_brokers(world: World) -> None:
+    cluster = world.cluster
+
+    async def off(node: str) -> float:
+        there: int = (await cluster._agents[node].call("ask", question="clock"))["answer"]["os"]
+        return abs(there - time.time_ns()) / SECOND
+
+    async def strayed(far: bool) -> bool:
+        return (await off("n3") > 10) is far
+
+    async def main() -> None:
+        await cluster.inject("o1", Action(CLOCK, ("n1",), {"offset": -3600 * SECOND}))
+        assert 3590 < await off("n1") < 3610
+        assert await off("n2") < 5
+        date = world.container("n1").exec_run(["date", "+%s"]).output
+        assert abs(int(date) - time.time()) < 10
+        assert (await cluster.undo("o1")).bit is True
+        assert await off("n1") < 5
+        await cluster.inject("o2", Action(CLOCK, ("n1", "n2"), {"rate": 3.0}))
+        await asyncio.sleep(1)
+        assert (await cluster.undo("o2")).bit is True
+        await cluster.inject("o3", Action(CLOCK, ("n3",), {"offset": 20 * SECOND, "strobe": SECOND // 20}))
+        for far in (True, False, True):
+            await until(partial(strayed, far))
+        assert (await cluster.undo("o3")).bit is True
+        assert max([await off(node) for node in cluster.nodes]) < 5
+
+    world.do(main())
+
+
+def test_loss_and_a_cut_of_clients_and_of_a_service(world: World) -> None:
+    cluster = world.cluster
+
+    async def main() -> None:
+        links = [["n2", "n1"], ["n3", "n1"]]
+        await cluster.inject("l1", Action(LOSS, ("n1",), {"links": links, "probability": 0.5}))
+        # composed with another, whose rules do not take the first's counters with them
+        client = await cluster.connect("n2", "test")
+        await cluster.inject("l2", Action(CUT, ("n2",), {"links": [["clients", "n2"]], "service": "clients"}))
+        publish = asyncio.ensure_future(client.publish(QUEUE, b"x"))
+        done, _ = await asyncio.wait([publish], timeout=2)
+        assert not done
+        assert (await cluster.undo("l2")).bit is True
+        assert (await cluster.undo("l1")).bit is True
+        await asyncio.wait_for(publish, 20)
+        await client.close()
+        await cluster.inject("l3", Action(CUT, ("n1",), {"links": [["n1", "clients"]]}))
+        assert (await cluster.undo("l3")).bit is False, "nobody spoke to it meanwhile"
+        for node in cluster.nodes:
+            assert world.container(node).exec_run(["nft", "list", "table", "inet", TABLE]).exit_code != 0
+
+    world.do(main())
+
+
+def test_what_cannot_be_done_is_refused_with_the_reason(world: World) -> None:
+    cluster = world.cluster
+    assert {verb for verb, why in cluster.abilities().items() if why} == {POWER_OFF}
+    for action, problem in [
+        (Action(POWER_OFF, ("n1",)), "power-off cannot be done here: a container shares its host's page cache"),
+        (Action(KILL, ("n9",)), "no node 'n9'; known: n1, n2, n3"),
+        (Action(KILL, ("n1",), {}, "etcd"), "n1: inject: no process 'etcd' on this node; known: broker"),
+        (Action(CUT, ("n1",), {"links": [["n1", "n2"]], "service": "web"}), "no service 'web'; known: clients, repl"),
+        (Action(CLOCK, ("n1",), {}), "n1: inject: a clock fault needs an offset, or a rate other than 1"),
+    ]:
+        with pytest.raises(SplitbrainError) as raised:
+            world.do(cluster.inject("bad", action))
+        assert problem in str(raised.value)
+    assert world.do(cluster.undo("bad")).bit is None
+
+
+def test_versions_and_logs_are_collected(world: World, tmp_path: Path) -> None:
+    assert world.cluster.versions()["broker"].startswith("RabbitMQ ")
+    odd = world.do(world.cluster.collect(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {"n1", "n2", "n3"}
+    assert "Server startup complete" in (tmp_path / "n1" / "rabbit@n1.log").read_text()
+    assert all(node in world.cluster.nodes for node, _ in odd)
