@@ -151,13 +151,14 @@ def _unexcused(history: History, took: Rows, deadline: Ints) -> Rows:
     """Which of these overtaken messages cannot each be given an unanswered credit of its own (positions, ascending)."""
     left = []
     keys = history.key.codes[took]
-    for key in np.unique(keys):
-        drops = _dropped_credits(history, int(key)) if len(took) else []
+    seen, before = took.tolist(), deadline.tolist()
+    for key in np.unique(keys).tolist():
+        drops = _dropped_credits(history, key)
         free: list[int] = []  # rows at which credits granted before the deadline at hand were dropped
-        for place in sorted(np.flatnonzero(keys == key).tolist(), key=lambda place: int(deadline[place])):
-            while drops and drops[-1][0] < deadline[place]:
+        for place in sorted(np.flatnonzero(keys == key).tolist(), key=before.__getitem__):
+            while drops and drops[-1][0] < before[place]:
                 insort(free, drops.pop()[1])
-            best = bisect_left(free, int(took[place])) - 1  # the last drop before it was seen
+            best = bisect_left(free, seen[place]) - 1  # the last drop before it was seen
             if best < 0:
                 left.append(place)
             else:
@@ -170,18 +171,18 @@ def _dropped_credits(history: History, key: int) -> list[tuple[int, int]]:
     rows = history.rows("consume", INVOKE)
     rows = rows[history.key.codes[rows] == key]
     end = history.completion[rows]
-    closed = {
-        (int(history.process[row]), int(history.channel[row])): int(row)
-        for row in reversed(history.rows("close").tolist())
-    }
+    open_ = (end < 0) | ~np.isin(history.type[end], [OK, FAIL])
+    closed = {_channel(history, row): row for row in reversed(history.rows("close").tolist())}
     found = []
-    for row, gone in zip(rows.tolist(), end.tolist(), strict=True):
-        if gone >= 0 and history.type[gone] in (OK, FAIL):
-            continue
-        dropped = gone if gone >= 0 else closed.get((int(history.process[row]), int(history.channel[row])))
+    for row, gone in zip(rows[open_].tolist(), end[open_].tolist(), strict=True):
+        dropped = gone if gone >= 0 else closed.get(_channel(history, row))
         if dropped is not None:
             found.append((row, dropped))
     return found[::-1]
+
+
+def _channel(history: History, row: int) -> tuple[int, int]:
+    return int(history.process[row]), int(history.channel[row])
 
 
 def _tell(history: History, sent: Rows, took: Rows, late: int, overtaker: int) -> Anomaly:

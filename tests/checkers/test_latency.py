@@ -101,6 +101,15 @@ def test_what_happened_across_a_stall_is_not_held_against_the_broker() -> None:
     assert (said.verdict, said.anomalies[0].ops) == (Verdict.INVALID, (5, 6))
 
 
+def test_each_window_has_its_own_quantiles() -> None:
+    story = Story()
+    for id_, at, took in ((1, 0, 5 * MS), (2, 100 * MS, 9 * MS), (3, SECOND, 1 * MS), (4, 1100 * MS, 7 * MS)):
+        op = story.at(at).begin(0, "publish", key="q", value=id_)
+        story.at(at + took).end(op)
+    series = judge(Latency(), story.history()).metrics["series"]["confirm"]
+    assert (series["p50"], series["max"]) == ([5 * MS, 1 * MS], [9 * MS, 7 * MS])
+
+
 def test_no_latencies_in_the_phase() -> None:
     story = Story()
     story.inject("f1", "n1")

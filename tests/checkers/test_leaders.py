@@ -84,6 +84,22 @@ def _leaders_without_terms(story: Story) -> None:
     story.at(4 * MS).sample("n1", "leader", None)
 
 
+@case(
+    result(
+        Verdict.NOT_APPLICABLE, "no terms to compare", held=[("n1", None, 0, 19), ("n2", None, 5, 29)],
+        views=4, changes=1,
+    )
+)  # fmt: skip
+def _without_terms_two_samples_prove_nothing(story: Story) -> None:
+    """Leadership may have been lost and won again between them."""
+    story.sample("n1", "leader", None)
+    story.at(5 * MS).sample("n2", "leader", None)
+    story.at(6 * MS).publish(1, node="n1")
+    story.publish(2, node="n2")
+    story.at(20 * MS).sample("n1", "leader", None)
+    story.at(30 * MS).sample("n2", "leader", None)
+
+
 @case(result(Verdict.NOT_APPLICABLE, "no terms to compare", views=1))
 def _only_followers(story: Story) -> None:
     story.sample("n1", "follower", 3)

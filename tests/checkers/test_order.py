@@ -214,6 +214,14 @@ def _one_credit_explains_one_message(story: Story) -> None:
     story.deliver(2, redelivered=False)
 
 
+@case(result(Verdict.NOT_APPLICABLE, NOTHING_KNOWN, messages=1))
+def _a_delivery_from_the_wrong_queue_has_no_place(story: Story) -> None:
+    story.publish(1)
+    story.publish(2)
+    story.deliver(2, redelivered=False)
+    story.deliver(1, "other", redelivered=False)
+
+
 @case(result(Verdict.NOT_APPLICABLE, NOTHING_KNOWN))
 def _nothing(story: Story) -> None:
     story.deliver(None)

@@ -1,0 +1,222 @@
+"""Each rule of each checker is guarded: break it in the source, and one of the checker's literal tests fails.
+
+A mutation is (module, text as it stands, broken text). Those of a helper are tried with the checkers that use it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from tests.checkers import (
+    test_availability,
+    test_earned,
+    test_exceptions,
+    test_latency,
+    test_leaders,
+    test_messages,
+    test_order,
+)
+
+TESTS: dict[str, ModuleType] = {
+    "availability": test_availability,
+    "earned": test_earned,
+    "exceptions": test_exceptions,
+    "latency": test_latency,
+    "leaders": test_leaders,
+    "messages": test_messages,
+    "order": test_order,
+}
+MUTATIONS = [
+    # messages
+    ("messages", "unseen = confirmed & (times == 0)", "unseen = (times == 0)"),
+    ("messages", "unseen = confirmed & (times == 0)", "unseen = confirmed & (times < 0)"),
+    ("messages", "(published.end < drained[published.key])", "(0 <= drained[published.key])"),
+    ("messages", "(published.end < drained[published.key])", "(drained.max() >= 0)"),
+    ("messages", " & (history.cut is None)", ""),
+    ("messages", 'history.rows("drain", OK)', 'history.rows("drain")'),
+    ("messages", "if history.cut is not None:", "if False:"),
+    ("messages", "    if undrained:", "    if False:"),
+    ("messages", '    if counts["missing"]:', "    if False:"),
+    ("messages", '_stray(history, took) | ((at', '((at'),
+    ("messages", "| ((at >= 0) & (history.key.codes[took] != published.home(at)))", ""),
+    ("messages", "took[(at < 0) & ~stray]", "took[at < -1]"),
+    ("messages", "mine[published.outcome[of] == FAIL]", "mine[published.outcome[of] > 9]"),
+    ("messages", "published.outcome == INFO) & (times > 0)", "published.outcome == INFO) & (times > 1)"),
+    ("messages", "granted(history, mine) > acked_at[of]", "mine > acked_at[of]"),
+    ("messages", "granted(history, mine) > acked_at[of]", "mine < 0"),
+    ("messages", 'history.rows("ack", OK)', 'history.rows("ack")'),
+    ("messages", "(at >= 0) & (published.home(at) == history.key.codes[rows])", "at >= 0"),
+    ("messages", 'AT_LEAST_ONCE: {"duplicated"}', "AT_LEAST_ONCE: set()"),
+    ("messages", "EXACTLY_ONCE: set()", 'EXACTLY_ONCE: {"duplicated"}'),
+    ("messages", 'AT_MOST_ONCE: {"lost"}', "AT_MOST_ONCE: set()"),
+    ("messages", "lost = whole & ~dropped", "lost = whole"),
+    ("messages", ">= limit", ">= limit - 1"),
+    ("messages", "ends = np.sort(last[history.key.codes[last] == code])", "ends = np.sort(last)"),
+    ("messages", "np.searchsorted(ends, published.row[of_queue])", "0"),
+    ("messages", "coded(history.key.codes[rows], history.process[rows], history.channel[rows])", "rows"),
+    # columns
+    ("columns", "~history.error.is_(CORRUPT)[rows] & ", ""),
+    ("columns", " & ~history.error.is_(FOREIGN)[rows]", ""),
+    ("columns", "(history.value[rows] != NONE) & ", ""),
+    ("columns", "history.type[end], np.int8(INFO))", "history.type[end], np.int8(OK))"),
+    ("columns", "return np.where(row >= 0, row, rows)", "return rows"),
+    # order
+    ("order", " & (published.home(at) == history.key.codes[took])", ""),
+    ("order", "published.outcome[at] != FAIL", "published.outcome[at] > -1"),
+    ("order", "codes[sent], history.process[sent], history.channel[sent])", "codes[sent], history.channel[sent])"),
+    ("order", ", history.process[sent], history.channel[sent])", ", history.process[sent])"),
+    ("order", "coded(history.key.codes[sent], ", "coded("),
+    ("order", "coded(producer, history.process[took], history.channel[took])", "producer"),
+    ("order", "coded(producer, history.process[took], history.channel[took])", "coded(took)"),
+    ("order", "history.redelivered[took[firsts]] != 0", "history.redelivered[took[firsts]] > 0"),
+    ("order", "history.redelivered[took[firsts]] != 0", "history.redelivered[took[firsts]] > 1"),
+    ("order", "in_all.newest(producer[late], credit,", "in_all.newest(producer[late], credit - len(history),"),
+    ("order", "_Taken(lane, took, sent),", "_Taken(lane[firsts], took[firsts], sent[firsts]),"),
+    ("order", "before[place]:", "before[place] + len(history):"),
+    ("order", "bisect_left(free, seen[place]) - 1", "len(free) - 1"),
+    ("order", "free.pop(best)", "pass"),
+    ("order", "rows = rows[history.key.codes[rows] == key]", "pass"),
+    ("order", "[OK, FAIL])", "[OK])"),
+    ("order", "else closed.get(_channel(history, row))", "else None"),
+    ("order", "        if not pairs:", "        if False:"),
+    # leaders
+    ("leaders", "if len(nodes) > 1:", "if False:"),
+    ("leaders", "lambda view: (view.key, view.term))", "lambda view: view.term)"),
+    ("leaders", "if view.life is not None]", "]"),
+    ("leaders", "while seen[place].answered < view.asked:", "while seen[place].answered < view.answered:"),
+    ("leaders", "highest = view  # one", "pass  # one"),
+    ("leaders", "lambda view: view.life)", "lambda view: view.node)"),
+    ("leaders", "max(run[0].answered, run[-1].asked)", "run[-1].answered"),
+    ("leaders", "begun.answered, end,", "begun.asked, end,"),
+    ("leaders", "sure = exact or begun.term is not None", "sure = True"),
+    ("leaders", "(LEADER, run[0].term, run[0].life)", "(LEADER, run[0].term, view.life)"),
+    ("leaders", "(LEADER, run[0].term, run[0].life)", "(LEADER, view.term, run[0].life)"),
+    ("leaders", "sorted([*of_node, *exits[of_node[0].node]]", "sorted([*of_node]"),
+    ("leaders", "end = last if after is None else after.answered", "end = last"),
+    ("leaders", 'np.searchsorted(begun, start, side="right")', "0"),
+    ("leaders", "np.flatnonzero(done[low:high] < end)", "np.flatnonzero(done[low:high] < end + 10**12)"),
+    ("leaders", "history.key.is_(claim.key)[rows] & ", ""),
+    ("leaders", " & history.node.is_(claim.node)[rows]", ""),
+    ("leaders", "confirmed = published.confirmed", "confirmed = published.end >= 0"),
+    ("leaders", "if by_one and by_other:", "if by_one or by_other:"),
+    ("leaders", "if by_one and by_other:", "if False:"),
+    ("leaders", "        if not terms:", "        if False:"),
+    ("leaders", 'if "role" not in said:', "if False:"),
+    ("leaders", "view.life != before.life and ", ""),
+    # earned
+    ("earned", "elif span.bit is False:", "elif not span.bit:"),
+    ("earned", "elif span.bit is False:", "elif False:"),
+    ("earned", "if not span.undone:", "if False:"),
+    ("earned", "    if not spans:", "    if False:"),
+    ("earned", "    if expected == NONE:", "    if False:"),
+    ("earned", "    if expected == ANY:", "    if False:"),
+    ("earned", 'if options["progress"] != ANY and not', "if not"),
+    ("earned", "and not ok.any():", "and False:"),
+    ("earned", 'if options["progress"] == FORBIDDEN:', "if False:"),
+    ("earned", 'if options["progress"] == FORBIDDEN:', "if True:"),
+    ("earned", '(span.start + options["grace"], span.undoing)', "(span.start, span.undoing)"),
+    ("earned", '(span.start + options["grace"], span.undoing)', '(span.start + options["grace"], span.end + 10**9)'),
+    ("earned", "ok & inside(barred, begun, ended)", "inside(barred, begun, ended)"),
+    ("earned", "ok & inside(barred, begun, ended)", "ok & inside(barred, begun, begun)"),
+    ("earned", "ok & inside(barred, begun, ended)", "ok & inside(barred, ended, ended)"),
+    ("earned", "if not inside(barred, begun, begun).any():", "if False:"),
+    ("earned", "if history.cut is not None:", "if False:"),
+    ("earned", 'history.rows("serve", INFO)', 'history.rows("serve", OK)'),
+    ("earned", 'history.f.is_("error")', 'history.f.is_("errors")'),
+    # faults
+    ("faults", 'history.rows("inject", OK)', 'history.rows("inject", OK, INFO)'),
+    ("faults", 'history.rows("undo", OK)', 'history.rows("undo", OK, INFO)'),
+    ("faults", "max(said.get", "min(said.get"),
+    ("faults", "bit=None if healed is None else", "bit=True if healed is None else"),
+    # exceptions
+    ("exceptions", 'if not history.detail(row).get("asked")', ""),
+    ("exceptions", 'for kind in options["fail_on"] if', "for kind in KINDS if"),
+    ("exceptions", "if EXCEPTION.match(word)]", "]"),
+    ("exceptions", "kind != NOTHING and ", ""),
+    # availability
+    ("availability", "spans)\n    counted = inside(under,", "spans)\n    counted = touches(under,"),
+    ("availability", " & ~touches(late, begins, begins + window)", ""),
+    ("availability", "self.lengths > limit", "self.lengths >= limit"),
+    ("availability", "if found.ns > limit:", "if found.ns >= limit:"),
+    ("availability", 'rate < options["min_rate"]', "False"),
+    ("availability", 'progress < options["min_progress"] * windows', "False"),
+    ("availability", "if not miss.stalled)", ")"),
+    ("availability", "    if not limits:", "    if False:"),
+    ("availability", "(history.time[begun] > span.end) & ", ""),
+    ("availability", " & (history.time[ended] <= quiet)", ""),
+    ("availability", "any(other.asked <= span.end < other.end for", "any(False for"),
+    ("availability", "if other.asked > span.end)", "if False)"),
+    ("availability", "opens[opens < over[0]]", "opens"),
+    # latency
+    ("latency", "percent + 99) // 100 - 1", "percent) // 100 - 1"),
+    ("latency", "QUIET: ~self.faulted", "QUIET: self.faulted | True"),
+    ("latency", "return_index=True)\n", "return_index=True)\n    place = place[::-1]\n"),
+    ("latency", "sure = part & ~sample.stalled", "sure = part"),
+    ("latency", "np.lexsort((sample.ns, place))", "np.lexsort((place, sample.ns))"),
+]  # fmt: skip
+USERS = {"columns": ("messages", "order"), "faults": ("earned", "availability")}
+
+
+def mutant(name: str, module: str, old: str, new: str) -> Any:
+    """The class of the checker `name`, with a text replaced in the source of a module of `checkers`."""
+    chain = ["columns", "faults", name]
+    saved = {f"checkers.{part}": importlib.import_module(f"checkers.{part}") for part in chain}
+    try:
+        for part in chain:
+            original = saved[f"checkers.{part}"]
+            source = inspect.getsource(original)
+            if part == module:
+                assert old in source, f"{module} has no {old!r} any more"
+                source = source.replace(old, new)
+            changed = ModuleType(original.__name__)
+            sys.modules[original.__name__] = changed
+            exec(compile(source, f"<mutant of {part}>", "exec"), changed.__dict__)
+        return getattr(sys.modules[f"checkers.{name}"], name.capitalize())
+    finally:
+        sys.modules.update(saved)
+
+
+def literal_tests(tests: ModuleType) -> Iterator[Any]:
+    """Calls of each literal test of a module, with each of its parameters."""
+    for name, test in list(vars(tests).items()):
+        if name.startswith("test_") and not hasattr(test, "hypothesis") and "worth_something" not in name:
+            marks = getattr(test, "pytestmark", [])
+            if not marks:
+                yield test
+            for mark in marks:
+                names, values = mark.args
+                for value in values:
+                    yield lambda test=test, names=names, value=value: test(
+                        **({names: value} if isinstance(names, str) else dict(zip(names, value, strict=True)))
+                    )
+
+
+def passes(name: str, checker: Any) -> bool:
+    with patch.object(TESTS[name], name.capitalize(), checker):
+        for test in literal_tests(TESTS[name]):
+            try:
+                test()
+            except (Exception, pytest.fail.Exception):
+                return False
+    return True
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_unmutated_they_pass(name: str) -> None:
+    assert len(list(literal_tests(TESTS[name]))) > 4
+    assert passes(name, mutant(name, "none", "", ""))
+
+
+@pytest.mark.parametrize(("module", "old", "new"), MUTATIONS)
+def test_a_broken_rule_is_noticed(module: str, old: str, new: str) -> None:
+    # every mutant is made, so that none is "noticed" only because its text is gone
+    mutants = {name: mutant(name, module, old, new) for name in USERS.get(module, (module,))}
+    assert not all(passes(name, checker) for name, checker in mutants.items())
