@@ -352,7 +352,10 @@ class HostedCluster:
             (directory / node).mkdir(parents=True, exist_ok=True)
             odd = 0
             for path in self._broker.logs(node):
-                data = await self._hosts[node].read(path, LOG_LIMIT)
+                try:
+                    data = await self._hosts[node].read(path, LOG_LIMIT)
+                except SplitbrainError as error:  # the others' logs are wanted all the more
+                    data = f"{error}\n".encode()
                 if not data:
                     continue
                 (directory / node / path.rpartition("/")[2]).write_bytes(data)

@@ -103,6 +103,7 @@ class DockerHosts:
                 list(pool.map(lambda one: _remove(api, one), found))
             for network in api.networks(filters=label):
                 api.remove_network(network["Id"])
+        self._client.close()
 
     def _network(self) -> str:
         assert self._client is not None

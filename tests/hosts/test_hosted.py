@@ -1,0 +1,192 @@
+"""What a fault becomes on each node, and what many nodes' answers say together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from chaos.model.errors import BadInput, SplitbrainError
+from chaos.model.schedule import CUT, KILL, LOSS, VERBS, Action
+from chaos.model.settings import resolve
+from clusters.agent.link import AgentLink, Offset
+from clusters.base import Counts, Injected, LeaderView, Undone, Unknown
+from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
+from clusters.hosted import HostedCluster, hosted
+from clusters.hosts.docker import DockerHost, DockerHosts
+from tests.docker.cluster import Seen, setup
+
+PORTS = [25672, 4369]
+
+
+class FakeAgent:
+    """Remembers what it was told, and answers as it is told to."""
+
+    def __init__(self, node: str, answers: Mapping[str, Any]) -> None:
+        self.node, self.answers, self.offset = node, answers, Offset()
+        self.told: list[tuple[str, dict[str, Any]]] = []
+
+    async def call(self, do: str, *, timeout: float = 15, **arguments: Any) -> dict[str, Any]:
+        self.told.append((do, arguments))
+        answer = self.answers[do]
+        if isinstance(answer, Exception):
+            raise answer
+        return {"at": 5, "uncertainty": 0, **answer}
+
+
+def cluster(answers: Mapping[str, Mapping[str, Any]]) -> tuple[HostedCluster, Mapping[str, FakeAgent], Seen]:
+    """Three nodes 10.0.0.1 to 3, a controller at 10.0.0.254."""
+    seen = Seen()
+    made = RabbitmqQuorum("4.0", resolve(RabbitmqQuorum.settings, {}, ""))
+    hosts = DockerHosts("run", made.image())
+    hosts.controller = "10.0.0.254"
+    one = HostedCluster(setup("run", seen), hosts, made)
+    agents = {node: FakeAgent(node, answers.get(node, {"inject": {"evidence": "yes"}})) for node in one.nodes}
+    for number, node in enumerate(one.nodes, 1):
+        one._agents[node] = as_link(agents[node])
+        host = DockerHost.__new__(DockerHost)
+        host.name, host.address = node, f"10.0.0.{number}"
+        one._hosts[node] = host
+    one._queues.append("q")
+    return one, agents, seen
+
+
+def as_link(agent: Any) -> AgentLink:
+    link: AgentLink = agent
+    return link
+
+
+def rule(direction: str, peer: int, ports: list[int] | None = None) -> dict[str, Any]:
+    return {"direction": direction, "peer": f"10.0.0.{peer}", "ports": ports or []}
+
+
+@pytest.mark.parametrize(
+    ("action", "told"),
+    [
+        (
+            Action(CUT, ("n1",), {"links": [["n1", "n2"], ["n2", "n1"], ["n3", "n1"]], "service": None}),
+            {"n2": {"rules": [rule("in", 1)]}, "n1": {"rules": [rule("in", 2), rule("in", 3)]}},
+        ),
+        (
+            Action(CUT, ("n1",), {"links": [["n1", "n2"]], "service": "replication"}),
+            {"n2": {"rules": [rule("in", 1, PORTS)]}},
+        ),
+        (  # clients: only the port that they speak to, whatever else the controller does on a node is spared
+            Action(CUT, ("n1",), {"links": [["clients", "n1"], ["n1", "clients"]], "service": None}),
+            {"n1": {"rules": [rule("in", 254, [5672]), rule("out", 254, [5672])]}},
+        ),
+        (
+            Action(LOSS, ("n3",), {"links": [["n1", "n3"]], "probability": 0.1}),
+            {"n3": {"rules": [rule("in", 1)], "probability": 0.1}},
+        ),
+        (Action(KILL, ("n1", "n3"), {}), {"n1": {}, "n3": {}}),
+    ],
+)
+def test_what_each_node_is_told(action: Action, told: dict[str, Any]) -> None:
+    one, agents, _ = cluster({})
+    injected = asyncio.run(one.inject("f1", action))
+    assert {node: agent.told[0][1]["args"] for node, agent in agents.items() if agent.told} == told
+    assert injected == Injected(dict.fromkeys(told, 5), "; ".join(f"{node}: yes" for node in told))
+
+
+def probe(verb: str, bit: bool | None) -> dict[str, Any]:
+    return {"verb": verb, "bit": bit, "evidence": f"{verb} {bit}"}
+
+
+@pytest.mark.parametrize(
+    ("verb", "bits", "bit"),
+    [
+        (KILL, [True, True], True),
+        (KILL, [True, False], False),  # a kill must bite on each node
+        (CUT, [True, False], True),  # packets may all have been dropped at one end
+        (CUT, [False, False], False),
+        (CUT, [None, None], None),
+    ],
+)
+def test_whether_a_fault_of_many_nodes_bit(verb: str, bits: list[bool | None], bit: bool | None) -> None:
+    answers = {
+        node: {"inject": {"evidence": ""}, "undo": {"probes": [probe(verb, one)]}}
+        for node, one in zip(("n1", "n2"), bits, strict=True)
+    }
+    one, _, _ = cluster(answers)
+
+    async def main() -> tuple[Undone, Undone]:
+        args = {"links": [["n1", "n2"], ["n2", "n1"]]} if verb == CUT else {}
+        await one.inject("f1", Action(verb, ("n1", "n2"), args))
+        return await one.undo("f1"), await one.undo("f1")
+
+    first, second = asyncio.run(main())
+    assert first.bit is bit
+    assert first.times == {"n1": 5, "n2": 5}
+    assert second == Undone({}, None, ""), "a second undo is harmless"
+
+
+def test_an_undo_that_failed_on_a_node_can_be_tried_again() -> None:
+    broken: dict[str, Any] = {"inject": {"evidence": ""}, "undo": SplitbrainError("n2: nft failed")}
+    one, agents, _ = cluster({"n1": {"inject": {"evidence": ""}, "undo": {"probes": []}}, "n2": broken})
+
+    async def main() -> None:
+        await one.inject("f1", Action(KILL, ("n1", "n2")))
+        with pytest.raises(SplitbrainError, match="nft failed"):
+            await one.undo("f1")
+        broken["undo"] = {"probes": [probe(KILL, True)]}
+        assert (await one.undo("f1")).bit is True
+
+    asyncio.run(main())
+    assert [do for do, _ in agents["n1"].told] == ["inject", "undo", "undo"]
+
+
+def view(node: str, role: str, term: int, asked: int = 10, answered: int = 20) -> dict[str, Any]:
+    return {"scope": "q", "role": role, "term": term, "asked": asked, "answered": answered}
+
+
+def test_views_in_run_time_widened_by_what_is_not_known_of_the_clock() -> None:
+    one, agents, seen = cluster({})
+    agents["n1"].offset.add(sent=100, stamp=1110, received=120)  # 1,000 ahead, to 10
+    event = {"event": "views", "asked": 2000, "at": 2100, "incarnation": 2}
+    one._pushed("n1", {**event, "views": [view("n1", "leader", 3, 2010, 2020), {"scope": "splitbrain.serving"}]})
+    one._pushed("n1", {**event, "views": [view("n1", "follower", 3, 5, 6)]})  # stamps that make no sense: the agent's
+    one._pushed("n1", {**event, "incarnation": None, "views": [view("n1", "leader", 9)]})  # not our process
+    assert seen.views == [
+        LeaderView("q", "n1", "leader", 3, 1000, 1030, 2),
+        LeaderView("q", "n1", "follower", 3, 990, 1110, 2),
+    ]
+
+
+def test_the_leader_is_who_claims_the_newest_term() -> None:
+    one, _, _ = cluster({})
+    event = {"event": "views", "asked": 0, "at": 100, "incarnation": 1}
+    assert one.leader() is None
+    for node, role, term in [("n1", "leader", 1), ("n2", "leader", 2), ("n1", "leader", 1), ("n3", "candidate", 3)]:
+        one._pushed(node, {**event, "views": [view(node, role, term)]})
+    assert (one.leader(), one.leader("q"), one.leader("other")) == ("n2", "n2", None)
+
+
+def replica(role: str, leader: str) -> dict[str, Any]:
+    members = [f"rabbit@n{number}" for number in (1, 2, 3)]
+    leads = f"rabbit@{leader}" if leader else ""
+    one = {"scope": "q", "role": role, "leader": leads, "members": members, "ready": 4, "unacked": 1}
+    return {"ask": {"answer": {"views": [one]}}}
+
+
+def test_counts_are_the_leaders_and_who_serves_follows_it() -> None:
+    agreed = {"n1": replica("follower", "n2"), "n2": replica("leader", "n2"), "n3": replica("follower", "n2")}
+    assert asyncio.run(cluster(agreed)[0].counts("q")) == Counts(4, 1, 3, 3)
+    behind = {**agreed, "n1": replica("pre_vote", ""), "n3": {"ask": SplitbrainError("paused")}}
+    assert asyncio.run(cluster(behind)[0].counts("q")) == Counts(4, 1, 1, 3)
+    with pytest.raises(Unknown, match="no node that can be asked leads it"):
+        asyncio.run(cluster({**agreed, "n2": {"ask": SplitbrainError("paused")}})[0].counts("q"))
+
+
+def test_abilities_are_known_before_it_is_up() -> None:
+    abilities = cluster({})[0].abilities()
+    assert set(abilities) == set(VERBS)
+    assert [verb for verb, why in abilities.items() if why] == ["power-off"]
+
+
+def test_a_kind_of_host_that_there_is_not() -> None:
+    made = RabbitmqQuorum("4.0", {})
+    with pytest.raises(BadInput, match="no hosts of kind 'dokcer'; did you mean 'docker'"):
+        hosted(setup("run", Seen()), "dokcer", made)
