@@ -136,8 +136,7 @@ def _clock(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, 
         nonlocal jumps
         if in_force:
             jumps += 1
-            node.clock.jump(loop.now(), by)
-            node.clock_changed()
+            node.clock.jump(by)
             if strobe:
                 loop.at(loop.now() + strobe, jump, node, -by)
 

@@ -158,8 +158,8 @@ class Stream:
 
     def mended(self) -> None:
         """The link passes again: what waited goes out when the next retransmission falls due."""
-        if self.mutes == 1 and not self.connection.closed[1 - self.end]:  # its source went on with its heartbeats
-            self.link.dropped += (self.loop.now() - self.link.cut_at) // self.connection.beat
+        if not self.connection.closed[1 - self.end]:
+            self.count_heartbeats()
         if not self.stalled:
             self.unmute()
             return
@@ -168,6 +168,11 @@ class Stream:
             due += wait
             wait = min(2 * wait, RTO_MAX)
         self.at(due, self._retransmit)
+
+    def count_heartbeats(self) -> None:
+        """The cut, or the source, has come to its end: what a source that did not stand still has sent in vain."""
+        if self.mutes == 1:
+            self.link.dropped += (self.loop.now() - self.link.cut_at) // self.connection.beat
 
     def _retransmit(self) -> None:
         if self.link.cuts:
@@ -276,6 +281,8 @@ class Connection:
             self.lost[end](reason)
 
     def _close(self, end: int) -> None:
+        if self.streams[end].link.cuts:
+            self.streams[end].count_heartbeats()
         self.closed[end] = True
         if self.closed[0] and self.closed[1]:
             self._network.forget(self)

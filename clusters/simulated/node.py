@@ -141,7 +141,7 @@ class Node:
 
     def say(self, level: str, text: str) -> None:
         """A line in the node's log, by the node's own clock."""
-        shown = self.clock.local(self._loop.now()) / SECOND
+        shown = self.clock.shown(self._loop.now()) / SECOND
         self.log.append(f"{shown:14.6f} [{level}] {text}")
         if level == "error":
             self.errors[text] = None
@@ -189,16 +189,16 @@ class Node:
     def set_timer(self, key: TimerKey, delay: int) -> None:
         """Due after a time of the node's own clock. Setting it again replaces it."""
         now = self._loop.now()
-        self._timers[key] = deadline = self.clock.local(now) + delay
-        due = self.clock.true(deadline)
+        self._timers[key] = deadline = self.clock.monotonic(now) + delay
+        due = self.clock.due(deadline)
         armed = self._armed.get(key)
         if armed is None or due < armed:  # a later one is found out when the earlier is due
             self._arm(key, due)
 
     def clock_changed(self) -> None:
-        """The clock was touched: timers are due at other times than was thought."""
+        """The clock's rate was changed: timers are due at other times than was thought."""
         for key, deadline in self._timers.items():
-            self._arm(key, self.clock.true(deadline))
+            self._arm(key, self.clock.due(deadline))
 
     # --- inside
 
@@ -245,8 +245,8 @@ class Node:
             deadline = self._timers.get(key)
             if deadline is None:
                 return
-            if self.clock.local(self._loop.now()) < deadline:
-                self._arm(key, self.clock.true(deadline))
+            if self.clock.monotonic(self._loop.now()) < deadline:
+                self._arm(key, self.clock.due(deadline))
                 return
             del self._timers[key]
             self.event(self._timer, key)

@@ -211,3 +211,17 @@ def test_it_lives_in_virtual_time_only() -> None:
     setup = Setup("run", "rabbitmq-quorum", None, 3, {}, RealClock(), Streams(1), Watcher())
     with pytest.raises(SplitbrainError, match="virtual time"):
         SimulatedCluster(setup, QuorumQueue)
+
+
+def test_a_cut_between_followers_bites_by_their_heartbeats_also_when_they_die_in_it() -> None:
+    async def main(cluster: SimulatedCluster, watcher: Watcher) -> None:
+        links = [["n2", "n3"], ["n3", "n2"]]
+        await cluster.inject("f", Action(CUT, ("n2", "n3"), {"links": links}))
+        await seconds(3)
+        assert (await cluster.undo("f")).bit is True
+        await cluster.inject("g", Action(CUT, ("n2", "n3"), {"links": links}))
+        await seconds(3)
+        await cluster.inject("h", Action(POWER_OFF, cluster.nodes))
+        assert (await cluster.undo("g")).bit is True
+
+    simulate(main)
