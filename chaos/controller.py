@@ -24,7 +24,7 @@ from chaos.kernel.recorder import Recorder
 from chaos.kernel.streams import Streams
 from chaos.kernel.virtual import run_virtual
 from chaos.model import registry
-from chaos.model.errors import SplitbrainError
+from chaos.model.errors import BadInput, SplitbrainError
 from chaos.model.history import History
 from chaos.model.history_file import HistoryWriter
 from chaos.model.op import CONTROLLER, INFO, OBSERVER, OK
@@ -141,7 +141,10 @@ class Run:
         used = dict.fromkeys(fault.nemesis for fault in schedule.faults)
         nemeses = {name: registry.find(registry.NEMESES, name)() for name in used}
         self.faults = Faults(self.cluster, nemeses, recorder, clock, ledger, progress)
-        refuse_missing(self.cluster, scenario)
+        self._needs = needs(scenario, schedule)
+        missing = self._missing()
+        if missing:
+            raise BadInput(missing)
 
     async def conduct(self) -> Outcome:
         """All phases; what was made is removed in the end.
@@ -152,6 +155,9 @@ class Run:
             self._phase("provision")
             if not await self.interrupt.cuttable(self.cluster.up(self.progress.line)):
                 raise Interrupted
+            missing = self._missing()  # a node may lack what its kind of host has
+            if missing:
+                raise SplitbrainError(missing)
             context = Context(self.cluster, self.recorder, self.clock, self._streams, until=self.clock.now())
             if await self._step("open", self._workload.setup(context)):
                 begun = self.clock.now()
@@ -195,6 +201,14 @@ class Run:
         self.recorder.note(
             OBSERVER, "exit", node=node, incarnation=incarnation, error=reason, detail={"asked": asked, "time": time}
         )
+
+    def _missing(self) -> str | None:
+        abilities = self.cluster.abilities()
+        for nemesis, verb in self._needs:
+            why = abilities.get(verb, "it does not know how")
+            if why is not None:
+                return f"nemesis {nemesis!r} needs {verb!r}, which this cluster cannot do: {why}"
+        return None
 
     async def _step(self, name: str, phase: Coroutine[Any, Any, None]) -> bool:
         """A phase that may fail or be cut short without taking the rest of the run with it."""
@@ -241,14 +255,12 @@ class Run:
         self.progress.phase(name, self.clock.now())
 
 
-def refuse_missing(cluster: Cluster, scenario: Scenario) -> None:
-    """Refuse a scenario that needs what the cluster cannot do here, before anything starts."""
-    abilities = cluster.abilities()
-    for part in scenario.nemeses:
-        for verb in registry.find(registry.NEMESES, part.name)().verbs(part.options):
-            why = abilities.get(verb, "unknown to this cluster")
-            if why is not None:
-                raise SplitbrainError(f"nemesis {part.name!r} needs to {verb}, which cannot be done here: {why}")
+def needs(scenario: Scenario, schedule: Schedule) -> list[tuple[str, str]]:
+    """Which nemesis needs which verb of the cluster."""
+    parts = [(part.name, part.options) for part in scenario.nemeses]
+    parts += [(fault.nemesis, fault.args) for fault in schedule.faults]
+    pairs = [(name, verb) for name, options in parts for verb in registry.find(registry.NEMESES, name)().verbs(options)]
+    return list(dict.fromkeys(pairs))
 
 
 def execute(
@@ -319,6 +331,8 @@ def _into_history(recorder: Recorder) -> Callable[[asyncio.AbstractEventLoop, di
     """An exception that no one awaits is a fact about the run: it goes into its history, never past it."""
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if recorder.closed:
+            return
         error = context.get("exception")
         text = f"{type(error).__name__}: {error}" if error is not None else str(context.get("message"))
         recorder.note(CONTROLLER, "error", error=text)

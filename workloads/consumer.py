@@ -73,9 +73,9 @@ class Consumer:
                 await worker.recorder.written()
             while self._to_ack and worker.client is not None:
                 id_, delivery = self._to_ack.popleft()
+                # an ack grants the next credit, also when we are about to leave
+                self._credits.append(worker.begin("consume", key=self._queue))
                 self._ack(client, id_, delivery)
-                if not self._stopping:
-                    self._credits.append(worker.begin("consume", key=self._queue))
             if self._stopping and self._acks == 0:
                 return
             self._something.clear()

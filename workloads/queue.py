@@ -58,7 +58,9 @@ class Queue(Workload):
         producers = self.options["producers"]
         consumers = [self._consumer(worker, number) for number, worker in enumerate(self._workers[producers:])]
         running = [asyncio.ensure_future(consumer.run(context.until)) for consumer in consumers]
-        running += [asyncio.ensure_future(self._producer(context, number).run(context.until)) for number in range(producers)]
+        running += [
+            asyncio.ensure_future(self._producer(context, number).run(context.until)) for number in range(producers)
+        ]
         try:
             await asyncio.gather(*running)
         finally:

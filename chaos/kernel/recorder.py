@@ -36,6 +36,7 @@ class Recorder:
         self._flush: asyncio.TimerHandle | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self.counts: dict[tuple[str, OpType], int] = {}
+        self.closed = False
         self.on_op: Callable[[str, OpType, int], None] | None = None
         self.on_failure: Callable[[OSError], None] | None = None
 
@@ -127,8 +128,9 @@ class Recorder:
         await waiter
 
     def close(self) -> History:
-        """Write the rest and the end marker; the whole history."""
+        """Write the rest and the end marker; the whole history. Nothing can be recorded afterwards."""
         self._write()
+        self.closed = True
         if self._writer is not None:
             self._writer.close()
         return self.history()

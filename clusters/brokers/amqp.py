@@ -63,8 +63,23 @@ async def close_connection(connection: AbstractConnection) -> None:
             await connection.close()
 
 
+async def open_client(address: str, port: int, node: str, name: str) -> AmqpClient:
+    """A client that is ready to publish: publishes that waited for the channel could overtake one another.
+
+    Raises Unknown.
+    """
+    client = AmqpClient(await open_connection(address, port, name), node)
+    try:
+        async with doubtful("open a channel"):
+            await client.open()
+    except Unknown:
+        await client.close()
+        raise
+    return client
+
+
 class AmqpClient:
-    """One connection to one node: a channel to publish on, and one to consume on, each opened when first needed."""
+    """One connection to one node: a channel to publish on, and one to consume on, opened when first needed."""
 
     def __init__(self, connection: AbstractConnection, node: str) -> None:
         self.node = node
@@ -72,22 +87,25 @@ class AmqpClient:
         self._connection = connection
         self._publishing: AbstractChannel | None = None
         self._consuming: AbstractChannel | None = None
-        self._opening = asyncio.Lock()
         self._ids = itertools.count(1)
         self._over = False
         self._closing: asyncio.Task[None] | None = None
         connection.close_callbacks.add(lambda _, error: self._lost(reason(error)))
+
+    async def open(self) -> None:
+        """Open the channel to publish on."""
+        self._publishing = await self._channel()
 
     def publish(self, queue: str, body: bytes) -> Awaitable[None]:
         return asyncio.ensure_future(self._publish(queue, body))
 
     async def _publish(self, queue: str, body: bytes) -> None:
         async with doubtful("publish"):
-            channel = self._publishing or await self._channel("_publishing")
+            assert self._publishing is not None, "opened by open_client"
             # aiormq matches a return to its publish by message id, and makes a random one where there is none
             message = aio_pika.Message(body, delivery_mode=DeliveryMode.PERSISTENT, message_id=str(next(self._ids)))
             try:
-                await channel.default_exchange.publish(message, queue, mandatory=True)
+                await self._publishing.default_exchange.publish(message, queue, mandatory=True)
             except PublishError as error:
                 raise Failed(f"returned: {getattr(error.frame, 'reply_text', 'unroutable')}") from None
             except DeliveryError:
@@ -95,7 +113,7 @@ class AmqpClient:
 
     async def subscribe(self, queue: str, prefetch: int, deliver: Callable[[Delivery], None]) -> None:
         async with doubtful("consume"), asyncio.timeout(TIMEOUT):
-            channel = await self._channel("_consuming")
+            channel = self._consuming = self._consuming or await self._channel()
             await channel.set_qos(prefetch_count=prefetch)
 
             async def delivered(message: AbstractIncomingMessage) -> None:
@@ -105,7 +123,7 @@ class AmqpClient:
 
     async def get(self, queue: str) -> Delivery | None:
         async with doubtful("get"), asyncio.timeout(TIMEOUT):
-            channel = self._consuming or await self._channel("_consuming")
+            channel = self._consuming = self._consuming or await self._channel()
             message = await (await channel.get_queue(queue, ensure=False)).get(no_ack=False, fail=False)
             return None if message is None else _delivery(queue, message)
         raise AssertionError("unreachable")
@@ -120,15 +138,11 @@ class AmqpClient:
         self._over = True
         await close_connection(self._connection)
 
-    async def _channel(self, which: str) -> AbstractChannel:
-        async with self._opening:
-            channel: AbstractChannel | None = getattr(self, which)
-            if channel is None:
-                async with asyncio.timeout(TIMEOUT):
-                    channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
-                channel.close_callbacks.add(lambda _, error: self._lost(f"channel closed: {reason(error)}"))
-                setattr(self, which, channel)
-            return channel
+    async def _channel(self) -> AbstractChannel:
+        async with asyncio.timeout(TIMEOUT):
+            channel: AbstractChannel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
+        channel.close_callbacks.add(lambda _, error: self._lost(f"channel closed: {reason(error)}"))
+        return channel
 
     def _lost(self, why: str) -> None:
         """A channel closed by the broker counts as the connection lost: what was in flight on it is as unknown."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from chaos.kernel.clock import SECOND
 from chaos.model.settings import Setting, choice, duration
 from clusters.base import Cluster, Setup
-from clusters.brokers.amqp import AmqpClient, close_connection, open_connection
+from clusters.brokers.amqp import AmqpClient, close_connection, open_client, open_connection
 from clusters.brokers.base import CLIENTS, Command, QueueState
 from clusters.hosted import hosted
 from clusters.hosts.base import File, Image
@@ -102,7 +102,7 @@ class Rabbitmq(ABC):
         return (f"{LOGS}/rabbit@{node}.log", f"{LOGS}/output.log", f"{LOGS}/rabbit@{node}_upgrade.log")
 
     async def connect(self, address: str, node: str, name: str) -> AmqpClient:
-        return AmqpClient(await open_connection(address, PORT, name), node)
+        return await open_client(address, PORT, node, name)
 
     async def version(self, address: str) -> str:
         connection = await open_connection(address, PORT, "splitbrain version")

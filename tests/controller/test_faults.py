@@ -55,11 +55,14 @@ def test_noted_injected_undone_struck_out() -> None:
     assert [(op.time // SECOND, str(op.type), op.f, op.key, op.detail) for op in ops] == [
         (2, "invoke", "inject", "killer-1", None),
         (2, "ok", "inject", "killer-1", {
-            "nemesis": "killer", "kind": "kill", "target": "leader", "in_force": {"n1": 2 * SECOND}, "evidence": "it is done",
+            "nemesis": "killer", "kind": "kill", "target": "leader",
+            "in_force": {"n1": 2 * SECOND}, "evidence": "it is done",
             "actions": [{"verb": "kill", "nodes": ["n1"], "args": {}, "process": "broker"}],
         }),
         (5, "invoke", "undo", "killer-1", None),
-        (5, "ok", "undo", "killer-1", {"times": dict.fromkeys(("n1", "n2", "n3"), 5 * SECOND), "bit": True, "evidence": "it bit"}),
+        (5, "ok", "undo", "killer-1", {
+            "times": dict.fromkeys(("n1", "n2", "n3"), 5 * SECOND), "bit": True, "evidence": "it bit",
+        }),
     ]  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from workloads.base import Context
 from workloads.queue import Queue
 
 PHASES = ["provision", "open", "work", "undo", "serve", "drain", "collect"]
+NO_FAULTS = Schedule()
 FAULT = Fault("killer-1", "killer", "kill", at=2 * SECOND, duration=60 * SECOND, target="leader")
 
 
@@ -37,7 +38,7 @@ def conduct(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     prepare: Callable[[Run, VirtualLoop], None] = lambda *_: None,
-    schedule: Schedule = Schedule(),
+    schedule: Schedule = NO_FAULTS,
     workload: type[Queue] = Queue,
 ) -> tuple[Outcome, list[str]]:
     """The outcome, and what the cluster was asked."""

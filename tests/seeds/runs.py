@@ -33,7 +33,13 @@ class Judged:
 
 
 def data(
-    seed: int, *, nemeses: Iterable[str] = ALL_NEMESES, time: str = "60s", rate: float = 50, **settings: Any
+    seed: int,
+    *,
+    nemeses: Iterable[str | Mapping[str, Any]] = ALL_NEMESES,
+    time: str = "60s",
+    rate: float = 50,
+    workload: Mapping[str, Any] | None = None,
+    **settings: Any,
 ) -> dict[str, Any]:
     """A scenario of the simulated quorum queue on three nodes."""
     return {
@@ -41,8 +47,8 @@ def data(
         "name": "seeds",
         "seed": seed,
         "cluster": {"broker": "rabbitmq-quorum", "on": "simulated", "nodes": 3, "settings": settings},
-        "workload": {"name": "queue", "rate": rate, "time": time},
-        "nemesis": [{"name": name} for name in nemeses],
+        "workload": {"name": "queue", "rate": rate, "time": time, **(workload or {})},
+        "nemesis": [{"name": nemesis} if isinstance(nemesis, str) else dict(nemesis) for nemesis in nemeses],
     }
 
 
