@@ -23,9 +23,8 @@ def _entries(group: str) -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
     for entry in sorted(entry_points(group=f"splitbrain.{group}"), key=lambda entry: (entry.name, entry.value)):
         if entry.name in found and found[entry.name].value != entry.value:
-            raise SplitbrainError(
-                f"two packages add {entry.name!r} to {group}, {found[entry.name].value} and {entry.value}: uninstall one"
-            )
+            both = f"{found[entry.name].value} and {entry.value}"
+            raise SplitbrainError(f"two packages add {entry.name!r} to {group}, {both}: uninstall one")
         found[entry.name] = entry
     return found
 

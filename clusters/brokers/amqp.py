@@ -23,7 +23,8 @@ TIMEOUT = 10.0  # seconds for anything but a confirm: a broker that takes longer
 HEARTBEAT = 10  # seconds: a peer that vanished is noticed within two of them
 _CLOSING = 2.0
 
-for _library in ("aio_pika", "aiormq"):  # all that they log is raised as well, and during faults it is a great deal
+_LIBRARIES = ("aio_pika", "aiormq", "pamqp")
+for _library in _LIBRARIES:  # all that they log is raised as well, and during faults it is a great deal
     logging.getLogger(_library).setLevel(logging.CRITICAL)
 
 
@@ -45,8 +46,36 @@ async def doubtful(what: str) -> AsyncIterator[None]:
         raise Unknown(f"{what}: {reason(error)}") from None
 
 
+def pass_over_orphans(loop: asyncio.AbstractEventLoop) -> None:
+    """When a connection dies, aiormq leaves tasks and futures behind that nobody awaits. What they failed with was
+    raised to whoever waited for an answer too, so it is no fact of its own; anything else still is."""
+    before = loop.get_exception_handler()
+    if getattr(before, "passes_over_orphans", False):
+        return
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if _is_orphan(context):
+            return
+        if before is None:
+            loop.default_exception_handler(context)
+        else:
+            before(loop, context)
+
+    handle.passes_over_orphans = True  # type: ignore[attr-defined]
+    loop.set_exception_handler(handle)
+
+
+def _is_orphan(context: dict[str, Any]) -> bool:
+    task = context.get("task") or context.get("future")
+    code = getattr(task.get_coro(), "cr_code", None) if isinstance(task, asyncio.Task) else None
+    if code is not None:
+        return any(f"/{library}/" in code.co_filename for library in _LIBRARIES)
+    return type(context.get("exception")).__module__.partition(".")[0] in _LIBRARIES
+
+
 async def open_connection(address: str, port: int, name: str, timeout: float = TIMEOUT) -> AbstractConnection:
     """A plain connection. Raises Unknown."""
+    pass_over_orphans(asyncio.get_running_loop())
     async with doubtful("connect"), asyncio.timeout(timeout):
         return await aio_pika.connect(
             f"amqp://guest:guest@{address}:{port}/?heartbeat={HEARTBEAT}",
