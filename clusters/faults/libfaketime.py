@@ -21,6 +21,7 @@ from clusters.agent.process import Process, stamp
 from clusters.faults.base import FaultError, Probe, required
 
 SECOND = 1_000_000_000
+_LOOK = SECOND // 2  # between looks at the moved clock: a process that is down at both ends may be up in between
 
 
 def library() -> str | None:
@@ -55,6 +56,11 @@ class ClockFile:
     def __init__(self, path: str, process: Process) -> None:
         self.path, self._process = path, process
         self.set(0, 1.0)
+
+    @property
+    def life(self) -> int | None:
+        """Differs between lives of the process."""
+        return self._process.started
 
     def set(self, offset: int, rate: float) -> None:
         """Move the clock now. The file is replaced, never seen half written."""
@@ -93,19 +99,31 @@ class Clock:
         error = self._look() - self._offset
         if self._rate != 1.0 and error:
             self._file.set(self._offset - error, self._rate)  # the library was loaded later than the process started
-        if self._strobe:
-            self._thread = threading.Thread(target=self._toggle, daemon=True)
-            self._thread.start()
+        self._thread = threading.Thread(target=self._hold, args=(self._file.life,), daemon=True)
+        self._thread.start()
         return self._evidence()
 
     def undo(self) -> Probe:
-        if not self._strobe:
-            self._look()
         self._end.set()
         if self._thread is not None:
             self._thread.join()
+        if not self._strobe:
+            self._look()
         self._file.set(0, 1.0)
         return Probe(self._least > 0, self._evidence())
+
+    def _hold(self, life: int | None) -> None:
+        """While it is in force: jump to and fro, follow the process into a new life, and look how far it is off."""
+        there = True
+        while not self._end.wait((self._strobe or _LOOK) / SECOND):
+            if self._strobe:
+                there = not there
+                self._file.set(self._offset if there else 0, self._rate if there else 1.0)
+            elif self._file.life != life:
+                life = self._file.life
+                self._file.set(self._offset, self._rate)  # what was written for the old life's age is wrong now
+            if there:
+                self._look()
 
     def _look(self) -> int:
         """How far off the clock is, about; keeps the most that it was off for certain."""
@@ -121,12 +139,6 @@ class Clock:
         if self._least <= 0:
             return "the process's clock was not seen to be off"
         return f"the process's clock was off by at least {self._least / SECOND:.3f} s"
-
-    def _toggle(self) -> None:
-        there = True
-        while not self._end.wait(self._strobe / SECOND):
-            there = not there
-            self._file.set(self._offset if there else 0, self._rate if there else 1.0)
 
 
 def unable() -> str | None:
