@@ -249,6 +249,10 @@ class Raft(Replica):
             return
         if term > self.term:
             self._follow(term, None)
+        if self.rules.mutation == "vote-twice" and term == self.term - 1:
+            answer = (ASKED, term, self._up_to_date(last, last_term))  # as if it had not voted in its term yet
+            self.effects.append((SEND, source, answer))
+            return
         self._send(source, (ASKED, self.term, term == self.term and self._up_to_date(last, last_term)))
 
     def _stand(self) -> None:
@@ -269,8 +273,11 @@ class Raft(Replica):
         _, term, last, last_term = message
         if term > self.term:
             self._follow(term, None)
-        free = self.voted is None or self.voted == source or self.rules.mutation == "vote-twice"
-        granted = term == self.term and free and self._up_to_date(last, last_term)
+        granted = term == self.term and self._up_to_date(last, last_term)
+        if granted and self.rules.mutation == "vote-twice":
+            self.effects.append((SEND, source, (VOTED, term, True)))  # and forgets it
+            return
+        granted = granted and self.voted in (None, source)
         if granted:
             if self.voted != source:
                 self.voted = source
