@@ -259,7 +259,8 @@ def _resolve(data: dict[str, Any]) -> Scenario:
         raise BadKey("expect.faults", "'bite' needs a fault, and there is no [[nemesis]]; say \"none\", or add one")
     if nemeses and expect["faults"] == "none":
         raise BadKey("expect.faults", '\'none\', and yet there is a [[nemesis]]; take it out, or say "bite" or "any"')
-    checkers, disabled = _checkers(_table(data, "checkers"), implied, expect)
+    told = {**cluster.settings, **workload.options}
+    checkers, disabled = _checkers(_table(data, "checkers"), implied, expect, told)
     name, seed = _convert("name", NAME, data), _convert("seed", SEED, data)
     return Scenario(name, seed, cluster, workload, nemeses, checkers, expect, disabled)
 
@@ -346,7 +347,7 @@ def _nemeses(parts: object) -> Iterator[NemesisPart]:
 
 
 def _checkers(
-    tables: dict[str, Any], implied: Iterable[str], expect: Mapping[str, str]
+    tables: dict[str, Any], implied: Iterable[str], expect: Mapping[str, str], told: Mapping[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
     asked = list(dict.fromkeys((*implied, EARNED, *tables)))
     checkers: dict[str, dict[str, Any]] = {}
@@ -363,7 +364,8 @@ def _checkers(
                 if key in given:
                     raise BadKey(f"{where}.{key}", f"say it under [expect]: {key} = {given[key]!r}")
             given.update({setting.name: expect[setting.name] for setting in cls.settings if setting.name in expect})
-        options = resolve(cls.settings, given, where)
+        followed = {s.name: told[s.follows] for s in cls.settings if s.follows in told and s.name not in given}
+        options = resolve(cls.settings, {**followed, **given}, where)
         if enabled:
             checkers[name] = options
         else:

@@ -22,7 +22,7 @@ import numpy as np
 
 from chaos.model.history import NONE, History, Ints, Mask
 from chaos.model.op import CORRUPT, FAIL, FOREIGN, INFO, OK
-from chaos.model.settings import Setting, choice, integer, optional
+from chaos.model.settings import Setting, choice, integer
 from chaos.model.verdict import ANOMALIES_KEPT, Anomaly, Result, Verdict
 from checkers.base import Checker, Split, first
 from checkers.columns import Publishes, Rows, coded, deliveries, granted, indices, publishes
@@ -47,12 +47,14 @@ class Messages(Checker):
             choice(AT_LEAST_ONCE, EXACTLY_ONCE, AT_MOST_ONCE),
             AT_LEAST_ONCE,
             "what is promised: at least once allows duplicates, at most once allows losses, exactly once neither",
+            follows="delivery",
         ),
         Setting(
             "delivery_limit",
-            optional(integer(1)),
-            None,
-            "the broker drops a message after so many deliveries without an ack; none: it never does",
+            integer(0),
+            0,
+            "the broker drops a message after so many deliveries without an ack; 0 = never",
+            follows="delivery_limit",
         ),
     )
     split = Split.MESSAGE

@@ -134,13 +134,16 @@ def optional(convert: Callable[[object], Any]) -> Callable[[object], Any]:
 class Setting:
     """One thing that can be told. `convert` turns what was written into the value, or raises ValueError saying why.
 
-    `default` is written as a person would write it ("10s") and goes through `convert` too.
+    `default` is written as a person would write it ("10s") and goes through `convert` too. `follows`: a setting of a
+    checker takes the value of the cluster's or workload's setting of that name, where that has one and it is not told
+    its own.
     """
 
     name: str
     convert: Callable[[object], Any]
     default: Any
     meaning: str
+    follows: str | None = None
 
 
 def resolve(settings: Sequence[Setting], given: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from chaos.model.settings import Setting, integer, optional
+from chaos.model.settings import Setting, integer
 from clusters.brokers.amqp import close_connection, doubtful, open_connection
 from clusters.brokers.base import QueueState
 from clusters.brokers.rabbitmq import PORT, Rabbitmq
@@ -16,9 +16,9 @@ from clusters.brokers.rabbitmq import PORT, Rabbitmq
 GROUP_SIZE = Setting("initial_group_size", integer(0), 0, "how many nodes keep a queue; 0 = all")
 DELIVERY_LIMIT = Setting(
     "delivery_limit",
-    optional(integer(0)),
+    integer(0),
     0,
-    "a message returned more often is dropped; 0 = never; absent = the version's own (3.10 never, 4.0: 20)",
+    "a message returned more often is dropped; 0 = never. Always set, since 4.0 would otherwise drop after 20",
 )
 _NEVER = 2**31 - 1  # returns: both lines take it, where 0 means at once, and only 4.x has a word for never
 _SERVES = ("leader", "follower")
@@ -31,11 +31,10 @@ class RabbitmqQuorum(Rabbitmq):
 
     def arguments(self, nodes: int) -> dict[str, Any]:
         """What a queue is declared with."""
-        limit = self.options["delivery_limit"]
         return {
             "x-queue-type": "quorum",
             "x-quorum-initial-group-size": self.options["initial_group_size"] or nodes,
-            **({} if limit is None else {"x-delivery-limit": limit or _NEVER}),
+            "x-delivery-limit": self.options["delivery_limit"] or _NEVER,
         }
 
     async def declare(self, address: str, queue: str, nodes: int) -> None:

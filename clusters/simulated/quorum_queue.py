@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from chaos.model.settings import Setting, choice, duration, integer, optional
+from chaos.model.settings import Setting, choice, duration, integer
 from clusters.simulated.channel import Channel
 from clusters.simulated.fifo import Fifo
 from clusters.simulated.protocol import COMMON_SETTINGS, Protocol
@@ -21,8 +21,6 @@ from clusters.simulated.replica import Replica
 if TYPE_CHECKING:
     from clusters.simulated.node import Node
 
-UNLIMITED = 0
-DELIVERY_LIMITS = {"3.10": UNLIMITED, "4.0": 20}
 
 
 class QuorumQueue(Protocol):
@@ -33,13 +31,8 @@ class QuorumQueue(Protocol):
     versions = ("4.0", "3.10")
     settings = (
         *COMMON_SETTINGS,
-        Setting("net_ticktime", duration, "60s", "silence after which a node takes another for down"),
-        Setting(
-            "delivery_limit",
-            optional(integer(0)),
-            None,
-            "a message returned more often is dropped; 0 = never; absent = the version's own (3.10 never, 4.0: 20)",
-        ),
+        Setting("net_ticktime", duration, "5s", "silence after which a node takes another for down"),
+        Setting("delivery_limit", integer(0), 0, "a message returned more often is dropped; 0 = never"),
         Setting("initial_group_size", integer(0), 0, "how many nodes keep a queue; 0 = all"),
         Setting("election_timeout", duration, "1s", "a follower waits once to twice as long for its leader"),
         Setting("hurry", duration, "100ms", "the same, at most, once the connection to the leader is lost"),
@@ -52,8 +45,7 @@ class QuorumQueue(Protocol):
 
     def __init__(self, version: str | None, options: Mapping[str, Any]) -> None:
         super().__init__(version, options)
-        limit = options["delivery_limit"]
-        self._limit = DELIVERY_LIMITS[self.version] if limit is None else limit
+        self._limit = options["delivery_limit"]
         self._rules = Rules(
             election=options["election_timeout"],
             hurry=options["hurry"],

@@ -48,7 +48,6 @@ def test_every_node_has_the_same_cookie_which_only_the_broker_may_read() -> None
             {"initial_group_size": 3, "delivery_limit": 7},
             {"x-quorum-initial-group-size": 3, "x-delivery-limit": 7},
         ),
-        ({"delivery_limit": None}, {"x-quorum-initial-group-size": 5}),
     ],
 )
 def test_the_arguments_of_a_queue(given: dict[str, Any], arguments: dict[str, Any]) -> None:
