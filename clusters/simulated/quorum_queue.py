@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from clusters.simulated.node import Node
 
 
-
 class QuorumQueue(Protocol):
     """A Raft group a queue, with `fifo` as its machine."""
 

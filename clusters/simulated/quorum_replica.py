@@ -48,8 +48,7 @@ class QuorumReplica(Raft):
     def up(self, node: str) -> None:
         super().up(node)
         if self.ready:
-            if any(key[0][0] == node and not consumer.up for key, consumer in self.machine.consumers.items()):
-                self.propose((NODE_UP, None, 0, node, None))
+            self._trust(node)
             self._announce(pid for pid in self.machine.pids() if pid[0] == node)
 
     def down(self, node: str, draw: float) -> None:
@@ -72,7 +71,9 @@ class QuorumReplica(Raft):
             pids = machine.pids()
             self._announce(pids)
             for node in dict.fromkeys(pid[0] for pid in pids):
-                if node != self.me and node not in self.connected:
+                if node == self.me or node in self.connected:
+                    self._trust(node)
+                else:
                     self._suspect(node)
 
     def _announce(self, pids: Iterable[Pid]) -> None:
@@ -83,3 +84,7 @@ class QuorumReplica(Raft):
     def _suspect(self, node: str) -> None:
         if any(key[0][0] == node and consumer.up for key, consumer in self.machine.consumers.items()):
             self.propose((NODE_DOWN, None, 0, node, None))
+
+    def _trust(self, node: str) -> None:
+        if any(key[0][0] == node and not consumer.up for key, consumer in self.machine.consumers.items()):
+            self.propose((NODE_UP, None, 0, node, None))

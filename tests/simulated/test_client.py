@@ -202,3 +202,22 @@ def test_a_message_returned_more_often_than_the_limit_is_dropped() -> None:
     assert simulate(main) == 40
     assert simulate(main, delivery_limit=20) == 21
     assert simulate(main, delivery_limit=3) == 4
+
+
+def test_a_consumer_suspected_under_one_leader_is_served_again_by_the_next() -> None:
+    async def main(cluster: SimulatedCluster, watcher: Watcher) -> None:
+        consumer = await cluster.connect("n3", "c")
+        got: list[bytes] = []
+        await consumer.subscribe("q", 10, lambda delivery: got.append(delivery.body))
+        await cluster.inject("cut", cut(cluster, "n3"))
+        await seconds(4)
+        assert any("n3 is down" in line for line in cluster.by_name["n1"].log)
+        await cluster.inject("kill", Action(KILL, ("n1",)))
+        await cluster.undo("cut")
+        await seconds(5)
+        publisher = await cluster.connect("n2", "p")
+        await publisher.publish("q", b"m")
+        await seconds(1)
+        assert got == [b"m"]
+
+    simulate(main, net_ticktime="2s")
