@@ -47,7 +47,7 @@ def settings(group: str, thing: str) -> str:
     own = [setting for setting in registry.find(group, thing).settings if not _timed(group, setting)]
     if not own:
         return "It has no settings."
-    return table(("setting", "default", "meaning"), [(f"`{s.name}`", _default(s), s.meaning) for s in own])
+    return table(("setting", "default", "meaning"), [(f"`{s.name}`", _default(s), _said(s)) for s in own])
 
 
 def timings() -> str:
@@ -100,6 +100,11 @@ def _default(setting: Setting) -> str:
     if isinstance(default, list | tuple):
         return " ".join(f"`{item}`" for item in default)
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+def _said(setting: Setting) -> str:
+    follows = f"; where it is not set, the cluster's or workload's `{setting.follows}`" if setting.follows else ""
+    return setting.meaning + follows
 
 
 def _meaning(thing: Any) -> str:

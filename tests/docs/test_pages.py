@@ -97,9 +97,7 @@ def test_every_broker_has_a_page_with_its_settings(broker: str) -> None:
 
 @pytest.mark.parametrize("workload", registry.names(registry.WORKLOADS))
 def test_every_workload_is_described(workload: str) -> None:
-    assert f"<!-- made: settings workloads {workload} -->" in section(
-        DOCS / "scenarios.md", f"The workload {workload}"
-    )
+    assert f"<!-- made: settings workloads {workload} -->" in section(DOCS / "scenarios.md", f"The workload {workload}")
 
 
 def test_the_columns_and_ops_of_histories() -> None:
