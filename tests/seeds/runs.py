@@ -18,12 +18,13 @@ from chaos.progress import Silent
 from checkers.run import check_all
 from results.ledger import Ledger
 
+BAD = (Verdict.INVALID, Verdict.UNKNOWN)
 ALL_NEMESES = ("partition", "kill", "pause", "restart", "power-off", "clock", "loss")
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of one seed. `why`: of each checker that did not find it valid. `anomalies`: "checker.kind"."""
+    """What became of one seed. `why`: of each checker that found it invalid or unknown. `anomalies`: "checker.kind"."""
 
     seed: int
     verdict: Verdict
@@ -76,7 +77,7 @@ def judge(told: Mapping[str, Any]) -> Judged:
     return Judged(
         told["seed"],
         merge(result.verdict for result in results.values()),
-        {name: result.reason for name, result in results.items() if result.verdict is not Verdict.VALID},
+        {name: result.reason for name, result in results.items() if result.verdict in BAD},
         tuple(f"{name}.{anomaly.kind}" for name, result in results.items() for anomaly in result.anomalies),
         outcome.history.digest(),
     )

@@ -41,7 +41,6 @@ def test_every_mutation_has_a_control() -> None:
     assert sorted([*CONTROLS, "none"]) == sorted(MUTATIONS)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("mutation", CONTROLS)
 def test_a_mutation_is_found_by_the_checker_that_should(mutation: str) -> None:
     told, expected = CONTROLS[mutation]
