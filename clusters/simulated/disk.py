@@ -68,12 +68,15 @@ class Disk:
         else:
             self._begin()
 
-    def replace(self, name: str, records: Sequence[Record]) -> None:
-        """Put records in place of everything synced so far, atomically: what a log is truncated with.
+    def replace(self, name: str, records: Sequence[Record], keep: Callable[[Record], bool]) -> None:
+        """Put records in place of those there, but for the ones to keep, atomically: how a log is truncated.
 
-        What is written and not yet synced stays behind them. (The new file is synced at once: its time is not counted.)
+        They are synced at once (their time is not counted); what is kept is as synced as it was.
         """
-        self.file(name).synced = list(records)
+        file = self.file(name)
+        file.synced = [*records, *filter(keep, file.synced)]
+        file.moving = list(filter(keep, file.moving))
+        file.written = list(filter(keep, file.written))
 
     def write_back(self) -> None:
         """The kernel's own, every WRITE_BACK: files without a sync on its way become synced."""

@@ -368,4 +368,4 @@ class Node:
             elif tag == LOG:
                 self.say(effect[1], f"queue {queue}: {effect[2]}")
             elif tag == COMPACT:
-                self.disk.replace(queue, effect[1])
+                self.disk.replace(queue, effect[1], effect[2])

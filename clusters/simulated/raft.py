@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from clusters.simulated.fifo import NOOP, Fifo
-from clusters.simulated.raft_log import ENTRIES, META, Entry, RaftLog
+from clusters.simulated.raft_log import ENTRIES, META, SNAPSHOT, Entry, Outlives, RaftLog
 from clusters.simulated.raft_rules import (
     APPEND,
     APPENDED,
@@ -98,6 +98,10 @@ class Raft(Replica):
                 self.log.replay(record)
         self.commit = self.applied = self.log.base
         self.machine.restore(self.log.saved)
+        self.log.durable = self.log.base
+        if self.log.last or self.term:  # what a killed process wrote is there, but perhaps only in the kernel's memory
+            self._meta += 1
+            self._sync()
         self._draw(draw)
         self.effects.append(self._again)
         self._believe()
@@ -468,10 +472,11 @@ class Raft(Replica):
         else:
             self.effects.append(self._again)
         if index > self.commit:
+            keep = Outlives(index if self.log.follows(index, index_term) else None)
             self.log.install(index, index_term, state)
             self.commit = self.applied = index
             self.machine.restore(state)
-            self.effects.append((COMPACT, self.log.journal(self.term, self.voted)))
+            self._compact(keep)
             self.effects.append((LOG, "notice", f"installs the snapshot of index {index} from {source}"))
         self._verified = max(self._verified, index)
         self._acknowledge()
@@ -492,7 +497,11 @@ class Raft(Replica):
             self.tell(self.ready and not ready)
         if index - self.log.base >= self.rules.snapshot:
             self.log.compact(index, machine.snapshot())
-            self.effects.append((COMPACT, self.log.journal(self.term, self.voted)))
+            self._compact(Outlives(index))
+
+    def _compact(self, keep: Outlives) -> None:
+        log = self.log
+        self.effects.append((COMPACT, [(SNAPSHOT, log.base, log.base_term, log.saved)], keep))
 
     @abstractmethod
     def tell(self, new: bool) -> None:

@@ -6,7 +6,7 @@ state); entries replace earlier ones from their index on.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from clusters.simulated.replica import Record
 
@@ -15,6 +15,17 @@ ENTRIES = 1
 SNAPSHOT = 2
 
 Entry = tuple[int, tuple[Any, ...]]  # term, command
+
+
+class Outlives(NamedTuple):
+    """Whether a journal's record still matters once a snapshot covers entries up to `base`, or (None) replaces all."""
+
+    base: int | None
+
+    def __call__(self, record: Record) -> bool:
+        if record[0] != ENTRIES:
+            return bool(record[0] == META)
+        return self.base is not None and record[1] + len(record[2]) - 1 > self.base
 
 
 class RaftLog:
@@ -71,9 +82,13 @@ class RaftLog:
         self.saved = saved
         self.durable = max(self.durable, index)
 
+    def follows(self, index: int, term: int) -> bool:
+        """Whether entries are here that come after one that ends a snapshot."""
+        return self.base < index < self.last and self.term_at(index) == term
+
     def install(self, index: int, term: int, saved: tuple[Any, ...]) -> None:
         """Take another's snapshot; entries after it stay if they belong to it."""
-        if self.base < index < self.last and self.term_at(index) == term:
+        if self.follows(index, term):
             del self.entries[: index - self.base]
         else:
             self.entries = []
@@ -81,14 +96,6 @@ class RaftLog:
             self.epoch += 1
         self.base, self.base_term, self.saved = index, term, saved
         self.durable = max(min(self.durable, self.last), index)
-
-    def journal(self, term: int, voted: str | None) -> list[Record]:
-        """The records that the log is read back from, as far as it is durable."""
-        records: list[Record] = [(SNAPSHOT, self.base, self.base_term, self.saved), (META, term, voted)]
-        kept = self.between(self.base, self.durable)
-        if kept:
-            records.append((ENTRIES, self.base + 1, kept))
-        return records
 
     def replay(self, record: Record) -> None:
         """Read a record back, in journal order."""
@@ -105,7 +112,7 @@ class RaftLog:
                 del self.entries[first - self.base - 1 :]
                 self.entries.extend(entries)
                 self.last = self.base + len(self.entries)
-        self.written = self.durable = self.last
+        self.written = self.last
 
     def snapshot(self) -> tuple[Any, ...]:
         """The whole state, flat."""

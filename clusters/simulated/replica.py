@@ -22,7 +22,7 @@ TIMER = (
 )
 WRITE = 2  # (WRITE, record): append to the replica's journal
 SYNC = 3  # (SYNC, token): event `synced(token)` when all that was written so far would survive a power-off
-COMPACT = 4  # (COMPACT, records): put these in place of the synced part of the journal
+COMPACT = 4  # (COMPACT, records, keep): put these in place of the journal's, but for those of which keep(record) holds
 REPLY = 5  # (REPLY, pid, message) to a channel, on whichever node
 MONITOR = 6  # (MONITOR, pid): event `ended(pid)` when that channel is gone; at once if it is already
 BELIEF = 7  # (BELIEF, role, term): what this replica now holds to be true of leadership

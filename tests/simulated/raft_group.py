@@ -71,6 +71,14 @@ class Group:
             act()
             self.check()
 
+    def storm(self) -> None:
+        """Some are killed, and soon afterwards some lose their power: what was only written may count for nothing."""
+        for _ in range(2):
+            self.kill()
+        self.run(40)
+        for _ in range(2):
+            self.power_off()
+
     def settle(self) -> str:
         """Let everything be delivered and synced, timers only when nothing else can happen; the leader in the end."""
         self.alone = None
@@ -176,7 +184,9 @@ class Group:
             elif tag == SYNC:
                 member.token = effect[1]
             elif tag == COMPACT:
-                member.synced = list(effect[1])
+                _, records, keep = effect
+                member.synced = [*records, *filter(keep, member.synced)]
+                member.written = list(filter(keep, member.written))
             elif tag == BELIEF and effect[1] == LEADER:
                 self._elected(member, effect[2])
             elif tag == LOG and effect[1] == "error" and self.rules.mutation == "none":

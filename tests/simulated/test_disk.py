@@ -46,13 +46,18 @@ def test_one_sync_at_a_time_takes_all_files_with_it_and_the_next_takes_what_came
     assert disk.file("r").synced == [(1,), (2,), (3,)]
 
 
-def test_a_file_is_replaced_atomically_and_keeps_what_is_not_synced_yet() -> None:
-    _, disk, _ = made()
-    disk.write("q", ("old",))
+def test_a_file_is_replaced_atomically_and_what_is_kept_is_as_synced_as_it_was() -> None:
+    loop, disk, _ = made()
+    disk.write("q", (1,))
+    disk.write("q", (2,))
     disk.sync("q", 1)
-    disk.write("q", ("new",))
-    disk.replace("q", [("snapshot",)])
-    assert disk.file("q").records() == [("snapshot",), ("old",), ("new",)]
+    run(loop, SECOND)
+    disk.write("q", (3,))
+    disk.write("q", (4,))
+    disk.replace("q", [("snapshot",)], lambda record: record[0] % 2 == 0)
+    assert disk.file("q").records() == [("snapshot",), (2,), (4,)]
+    assert disk.power_off() == 1
+    assert disk.file("q").records() == [("snapshot",), (2,)]
 
 
 def test_the_kernel_writes_back_what_nobody_syncs() -> None:

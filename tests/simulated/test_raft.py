@@ -6,20 +6,34 @@ from hypothesis import strategies as st
 
 from clusters.simulated.fifo import ENQUEUE, Fifo
 from clusters.simulated.quorum_replica import QuorumReplica
+from clusters.simulated.raft_log import ENTRIES, META, SNAPSHOT
 from clusters.simulated.raft_rules import APPEND, APPENDED, ASK, ASKED, ELECTION_TIMER, VOTE, VOTED, Rules
-from clusters.simulated.replica import BELIEF, SEND, SYNC, WRITE, Effect
+from clusters.simulated.replica import BELIEF, COMPACT, SEND, SYNC, WRITE, Effect
 from tests.simulated.raft_group import PID, Broken, Group
 
 RULES = Rules(election=1000, hurry=10, heartbeat=100, snapshot=1000)
 
 
+def live_through(seed: int, size: int) -> None:
+    group = Group(Random(seed), size)
+    for _ in range(12):
+        group.run(100)
+        if seed % 2:
+            group.storm()
+    group.settle()
+    group.check_confirmed()
+
+
 @given(seed=st.integers(0, 2**32), size=st.sampled_from([3, 3, 5]))
 @settings(max_examples=150, deadline=None)
 def test_whatever_happens_the_invariants_hold_and_afterwards_the_group_settles(seed: int, size: int) -> None:
-    group = Group(Random(seed), size)
-    group.run(1500)
-    group.settle()
-    group.check_confirmed()
+    live_through(seed, size)
+
+
+@pytest.mark.long
+def test_thousands_of_schedules_hold() -> None:
+    for seed in range(5000):
+        live_through(seed, 3)
 
 
 def test_the_schedules_go_deep_enough_to_mean_something() -> None:
@@ -183,3 +197,25 @@ def test_while_a_sync_is_under_way_requests_gather_and_then_travel_together() ->
     replica.synced((2, 0, 1))
     sent = [effect[2] for effect in taken(replica, SEND) if effect[1] == "n2"]
     assert [(message[2], len(message[4])) for message in sent] == [(2, 2)]
+
+
+def test_a_member_that_was_killed_syncs_what_it_finds_before_it_acknowledges_it() -> None:
+    replica = QuorumReplica("n1", ["n1", "n2", "n3"], Fifo(), RULES)
+    entry = (2, (ENQUEUE, PID, 1, 1, b"m"))
+    replica.start([(META, 2, "n2"), (ENTRIES, 1, [entry])], 0.5)
+    assert taken(replica, SYNC) == [(SYNC, (1, 0, 1))]
+    replica.message("n2", (APPEND, 2, 1, 2, [], 0))
+    assert taken(replica, SEND) == []
+    replica.synced((1, 0, 1))
+    assert taken(replica, SEND) == [(SEND, "n2", (APPENDED, 2, True, 0)), (SEND, "n2", (APPENDED, 2, True, 1))]
+
+
+def test_a_snapshot_takes_the_place_of_the_records_that_it_covers_and_of_no_others() -> None:
+    replica = start(rules=Rules(election=1000, hurry=10, heartbeat=100, snapshot=2))
+    entries = [(1, (ENQUEUE, PID, number, number, b"m")) for number in (1, 2, 3)]
+    replica.message("n2", (APPEND, 1, 0, 0, entries[:2], 0))
+    replica.message("n2", (APPEND, 1, 2, 1, entries[2:], 2))
+    effects = taken(replica, WRITE, COMPACT)
+    (_, records, keep), writes = effects[-1], [effect[1] for effect in effects[:-1]]
+    assert [record[:3] for record in records] == [(SNAPSHOT, 2, 1)]
+    assert list(filter(keep, writes)) == [(META, 1, None), (ENTRIES, 3, entries[2:])]
