@@ -34,6 +34,13 @@ def test_no_code_is_left_unread(page: Path) -> None:
         assert block.language not in ("toml", "python") or block.value("file"), f"{name(page)}:{block.line}"
 
 
+@pytest.mark.parametrize("page", TOLD, ids=name)
+def test_no_page_reaches_beyond_its_own_runs(page: Path) -> None:
+    """`clean --all` takes the containers of every run on the engine, also of those that others have under way."""
+    for block in blocks(page):
+        assert block.language != "console" or "--all" not in block.text
+
+
 def block(text: str, *words: str) -> Block:
     return Block(pages()[0], 1, "console", words, text)
 
