@@ -43,7 +43,7 @@ SCENARIO = {
     "schema": 1,
     "name": "benchmark",
     "cluster": {"broker": "rabbitmq-quorum@4.0", "on": "docker", "nodes": 3},
-    "workload": {"name": "queue", "rate": 100_000, "producers": CLIENTS, "consumers": CLIENTS, "window": WINDOW,
+    "workload": {"name": "queue", "rate": 10_000, "producers": CLIENTS, "consumers": CLIENTS, "window": WINDOW,
                  "prefetch": PREFETCH, "size": SIZE},
 }  # fmt: skip
 

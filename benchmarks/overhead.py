@@ -18,7 +18,7 @@ SCENARIO = {
     "schema": 1,
     "name": "overhead",
     "cluster": {"broker": "null", "on": "simulated", "nodes": 3},
-    "workload": {"name": "queue", "rate": 200_000, "time": "5s"},
+    "workload": {"name": "queue", "rate": 20_000, "time": "5s"},
 }
 
 

@@ -64,6 +64,8 @@ class Producer:
                 break
             if clock.now() - due <= LATE:
                 self._publish(client, intent.key or "")
+            else:
+                await asyncio.sleep(0)  # what is passed over must not keep the others from their turn
         while self._in_flight:
             self._room.clear()
             await self._room.wait()

@@ -14,7 +14,7 @@ from chaos.model.history import History, Row, to_table
 from chaos.model.history_file import HistoryWriter
 from chaos.model.op import INFO, INVOKE, OpType
 
-GROUP_COMMIT = 10 * MILLISECOND
+GROUP_COMMIT = 2 * MILLISECOND
 FLUSH_ROWS = 4096
 
 
