@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import containers, machine, overhead, simulation
+from benchmarks import containers, overhead, simulation
+from benchmarks.machine import describe
 
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "simulation": simulation.main,
@@ -20,7 +21,7 @@ def main(names: list[str]) -> int:
         if name not in BENCHMARKS:
             print(f"no benchmark {name!r}; known: {', '.join(BENCHMARKS)}", file=sys.stderr)
             return 254
-    print(machine.describe())
+    print(describe())
     for name, benchmark in BENCHMARKS.items():
         if not names or name in names:
             print(f"\n## {name}\n", flush=True)

@@ -323,10 +323,10 @@ class HostedCluster:
             chosen = service or (CLIENTS if CLIENTS in (source, target) else None)
             ports = list(self._broker.services[chosen]) if chosen else []
             if target == CLIENTS:
-                rule = {"direction": "out", "peer": self._address(target), "ports": ports}
+                rule = {"direction": "out", "peer": self.address(target), "ports": ports}
                 rules.setdefault(self._known(source), []).append(rule)
             else:
-                rule = {"direction": "in", "peer": self._address(source), "ports": ports}
+                rule = {"direction": "in", "peer": self.address(source), "ports": ports}
                 rules.setdefault(self._known(target), []).append(rule)
         common = {} if action.verb == CUT else {"probability": action.args["probability"]}
         return {node: {"rules": found, **common} for node, found in rules.items()}
@@ -336,7 +336,8 @@ class HostedCluster:
             raise SplitbrainError(f"no node {node!r}; known: {', '.join(self.nodes)}")
         return node
 
-    def _address(self, end: str) -> str:
+    def address(self, end: str) -> str:
+        """Where a node, or the clients, are in the network. Raises SplitbrainError for an end that is not there."""
         if end != CLIENTS:
             return self._hosts[self._known(end)].address
         if self._hosts_.controller is None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def test_a_selection_keeps_indices_and_pairs() -> None:
         (3, {"op": 5, "f": "consume", "process": 1}, "op 3: it completes an op that comes after it"),
     ],
 )
-def test_a_broken_rule_is_named_with_its_op(row: int, change: dict[str, object], problem: str) -> None:
+def test_a_broken_rule_is_named_with_its_op(row: int, change: dict[str, Any], problem: str) -> None:
     ops = list(PIPELINED)
     ops[row] = replace(ops[row], **change)
     with pytest.raises(BadHistory, match=problem):
@@ -103,7 +104,7 @@ def test_a_broken_rule_is_named_with_its_op(row: int, change: dict[str, object],
 
 def test_the_digest_sees_every_column() -> None:
     digest = History.from_ops(PIPELINED).digest()
-    changes: list[dict[str, object]] = [
+    changes: list[dict[str, Any]] = [
         {"time": 69}, {"process": 2}, {"type": INFO}, {"f": "ack"}, {"key": "q2"}, {"value": 3}, {"node": "n3"},
         {"error": "x"}, {"detail": {"a": 1}}, {"op": 0}, {"channel": 1}, {"redelivered": False}, {"term": 1},
         {"incarnation": 1}, {"value": None}, {"redelivered": None},
