@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+import os
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, DeliveryMode
@@ -22,6 +24,10 @@ from clusters.base import Delivery, Failed, Unknown
 TIMEOUT = 10.0  # seconds for anything but a confirm: a broker that takes longer is not serving
 HEARTBEAT = 10  # seconds: a peer that vanished is noticed within two of them
 _CLOSING = 2.0
+_ADDRESS = re.compile(r"<[\w.]+ object at 0x[0-9a-f]+>")
+_ASYNCIO = os.path.dirname(asyncio.__file__)
+
+T = TypeVar("T")
 
 _LIBRARIES = ("aio_pika", "aiormq", "pamqp")
 for _library in _LIBRARIES:  # all that they log is raised as well, and during faults it is a great deal
@@ -48,7 +54,9 @@ async def doubtful(what: str) -> AsyncIterator[None]:
 
 def pass_over_orphans(loop: asyncio.AbstractEventLoop) -> None:
     """When a connection dies, aiormq leaves tasks and futures behind that nobody awaits. What they failed with was
-    raised to whoever waited for an answer too, so it is no fact of its own; anything else still is."""
+    raised to whoever waited for an answer too, so it is no fact of its own; anything else still is.
+
+    Among them are tasks of asyncio's own coroutines (a queue's `get`, wrapped to be waited for with a time-out)."""
     before = loop.get_exception_handler()
     if getattr(before, "passes_over_orphans", False):
         return
@@ -67,9 +75,9 @@ def pass_over_orphans(loop: asyncio.AbstractEventLoop) -> None:
 
 def _is_orphan(context: dict[str, Any]) -> bool:
     task = context.get("task") or context.get("future")
-    code = getattr(task.get_coro(), "cr_code", None) if isinstance(task, asyncio.Task) else None
-    if code is not None:
-        return any(f"/{library}/" in code.co_filename for library in _LIBRARIES)
+    if isinstance(task, asyncio.Task) and (code := getattr(task.get_coro(), "cr_code", None)) is not None:
+        abandoned = not task.done() and os.path.dirname(code.co_filename) == _ASYNCIO
+        return abandoned or any(f"/{library}/" in code.co_filename for library in _LIBRARIES)
     return type(context.get("exception")).__module__.partition(".")[0] in _LIBRARIES
 
 
@@ -101,10 +109,23 @@ async def open_client(address: str, port: int, node: str, name: str) -> AmqpClie
     try:
         async with doubtful("open a channel"):
             await client.open()
-    except Unknown:
+    except BaseException:  # also whoever has no more patience for us: the connection must not stay
         await client.close()
         raise
     return client
+
+
+class _Consumers(dict[str, Any]):
+    """The consumers of a channel by their tags. aiormq takes out one that the broker cancels, and tells nobody; since
+    we cancel none ourselves, who is taken out was cancelled by the broker (its queue was deleted, say)."""
+
+    def __init__(self, cancelled: Callable[[], None]) -> None:
+        super().__init__()
+        self._cancelled = cancelled
+
+    def pop(self, tag: str, *default: Any) -> Any:
+        self._cancelled()
+        return super().pop(tag, *default)
 
 
 class AmqpClient:
@@ -118,6 +139,8 @@ class AmqpClient:
         self._consuming: AbstractChannel | None = None
         self._ids = itertools.count(1)
         self._over = False
+        self._gone = "the client was closed"
+        self._in_flight: dict[asyncio.Task[Any], None] = {}
         self._closing: asyncio.Task[None] | None = None
         connection.close_callbacks.add(lambda _, error: self._lost(reason(error)))
 
@@ -126,10 +149,10 @@ class AmqpClient:
         self._publishing = await self._channel()
 
     def publish(self, queue: str, body: bytes) -> Awaitable[None]:
-        return asyncio.ensure_future(self._publish(queue, body))
+        return self._until_lost(self._publish(queue, body))
 
     async def _publish(self, queue: str, body: bytes) -> None:
-        async with doubtful("publish"):
+        async with self._doubtful("publish"):
             assert self._publishing is not None, "opened by open_client"
             # aiormq matches a return to its publish by message id, and makes a random one where there is none
             message = aio_pika.Message(body, delivery_mode=DeliveryMode.PERSISTENT, message_id=str(next(self._ids)))
@@ -157,28 +180,56 @@ class AmqpClient:
             return None if message is None else _delivery(queue, message)
         raise AssertionError("unreachable")
 
-    async def ack(self, delivery: Delivery) -> bool:
-        message: AbstractIncomingMessage = delivery.tag
-        async with doubtful("ack"):
+    def ack(self, delivery: Delivery) -> Awaitable[bool]:
+        return self._until_lost(self._ack(delivery.tag))
+
+    async def _ack(self, message: AbstractIncomingMessage) -> bool:
+        async with self._doubtful("ack"):
             await message.ack()
         return False
 
     async def close(self) -> None:
         self._over = True
         await close_connection(self._connection)
+        self._give_up()
+
+    def _until_lost(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Begun at once; ends when the connection does. aiormq leaves some that wait for a confirm waiting for ever."""
+        task = asyncio.ensure_future(work)
+        self._in_flight[task] = None
+        task.add_done_callback(self._in_flight.pop)
+        return task
+
+    def _give_up(self) -> None:
+        for task in list(self._in_flight):
+            task.cancel()
+
+    @contextlib.asynccontextmanager
+    async def _doubtful(self, what: str) -> AsyncIterator[None]:
+        """As `doubtful`, where a cancellation is ours."""
+        try:
+            async with doubtful(what):
+                yield
+        except asyncio.CancelledError:
+            if not self._over:
+                raise
+            raise Unknown(f"{what}: {self._gone}") from None
 
     async def _channel(self) -> AbstractChannel:
         async with asyncio.timeout(TIMEOUT):
             channel: AbstractChannel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
         channel.close_callbacks.add(lambda _, error: self._lost(f"channel closed: {reason(error)}"))
+        below: Any = await channel.get_underlay_channel()
+        below.consumers = _Consumers(lambda: self._lost("the broker cancelled the consumer"))
         return channel
 
     def _lost(self, why: str) -> None:
         """A channel closed by the broker counts as the connection lost: what was in flight on it is as unknown."""
         if not self._over:
-            self._over = True
+            self._over, self._gone = True, why
             self._closing = asyncio.ensure_future(close_connection(self._connection))
             self.on_lost(why)
+            self._give_up()
 
 
 def _delivery(queue: str, message: AbstractIncomingMessage) -> Delivery:
@@ -190,4 +241,5 @@ def reason(error: Any) -> str:
     if error is None:
         return "closed"
     text = ", ".join(str(part) for part in getattr(error, "args", ()) if part) or str(error)
+    text = _ADDRESS.sub("the channel", text)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -53,3 +53,19 @@ def test_a_task_of_the_librarys_code_is_passed_over() -> None:
         return seen([{"message": "task", "exception": ValueError("x"), "future": task}])
 
     assert asyncio.run(main()) == []
+
+
+def test_an_abandoned_task_of_asyncios_own_is_passed_over_and_one_of_ours_is_not() -> None:
+    async def main() -> list[str]:
+        async def ours() -> None:
+            await asyncio.Event().wait()
+
+        tasks = [asyncio.ensure_future(asyncio.Queue[int]().get()), asyncio.ensure_future(ours())]
+        pending = seen([{"message": str(task.get_coro()), "task": task} for task in tasks])
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return pending
+
+    (message,) = asyncio.run(main())
+    assert "ours" in message

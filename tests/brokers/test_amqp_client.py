@@ -1,0 +1,106 @@
+"""The client over a connection that can be cut at will: nothing waits for ever, and nothing is left open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from clusters.base import Delivery, Unknown
+from clusters.brokers import amqp
+from clusters.brokers.amqp import AmqpClient, open_client, reason
+
+
+class Callbacks:
+    def __init__(self) -> None:
+        self.all: list[Callable[..., None]] = []
+
+    def add(self, callback: Callable[..., None]) -> None:
+        self.all.append(callback)
+
+
+class Broken:
+    """A connection, a channel and a message in one, of a library that leaves whoever waits waiting."""
+
+    def __init__(self, opens: bool = True) -> None:
+        self.close_callbacks = Callbacks()
+        self.default_exchange = self
+        self.opens = opens
+        self.closed = False
+        self.consumers: Any = {}
+
+    async def channel(self, **options: Any) -> Broken:
+        if not self.opens:
+            await asyncio.Event().wait()
+        return self
+
+    async def get_underlay_channel(self) -> Broken:
+        return self
+
+    async def publish(self, *message: Any, **options: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def ack(self) -> None:
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def die(self) -> None:
+        for callback in self.close_callbacks.all:
+            callback(self, ConnectionResetError(104, "reset"))
+
+
+def ended(end: Callable[[AmqpClient, Broken], Any]) -> tuple[list[str], list[str], bool]:
+    """What a publish and an ack ended with, and what `on_lost` was told, after `end`."""
+
+    async def main() -> tuple[list[str], list[str], bool]:
+        connection, lost = Broken(), list[str]()
+        client = AmqpClient(connection, "n1")  # type: ignore[arg-type]  # as much of one as is used
+        await client.open()
+        client.on_lost = lost.append
+        waiting = [client.publish("q", b"x"), client.ack(Delivery("q", b"x", False, connection))]
+        await asyncio.sleep(0)
+        done = end(client, connection)
+        if done is not None:
+            await done
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(answer, Unknown) for answer in answers)
+        await asyncio.sleep(0)
+        return [str(answer) for answer in answers], lost, connection.closed
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("end", "why", "lost"),
+    [
+        (lambda client, connection: connection.die(), "ConnectionResetError: 104, reset", True),
+        (lambda client, connection: connection.consumers.pop("tag", None), "the broker cancelled the consumer", True),
+        (lambda client, connection: client.close(), "the client was closed", False),
+    ],
+)
+def test_whatever_is_in_flight_ends_with_the_connection(end: Any, why: str, lost: bool) -> None:
+    assert ended(end) == ([f"publish: {why}", f"ack: {why}"], [why] if lost else [], True)
+
+
+def test_who_has_no_patience_to_wait_for_a_channel_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = Broken(opens=False)
+
+    async def opened(*where: Any) -> Broken:
+        return connection
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await open_client("10.0.0.1", 5672, "n1", "test")
+
+    monkeypatch.setattr(amqp, "open_connection", opened)
+    asyncio.run(main())
+    assert connection.closed
+
+
+def test_no_address_of_an_object_is_told() -> None:
+    assert reason(RuntimeError(f"{Broken()} closed")) == "RuntimeError: the channel closed"
