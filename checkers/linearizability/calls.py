@@ -20,7 +20,9 @@ NEVER = np.iinfo(np.int64).max
 class F(IntEnum):
     """What an operation does. `arg` and `out` are int64, NONE where there is nothing.
 
-    register: READ (out = what was read; NONE is the initial value), WRITE (arg), CAS (arg = from, out = to).
+    register: READ (out = what was read; NONE is the initial value), WRITE (arg), CAS (arg = from, out = to, also where
+    it is not known whether it took effect), CAS_REFUSED (arg = from: the register held something else). key-value:
+    READ, WRITE, APPEND of words; multi-register: TXN (arg); what the numbers stand for is a table of the model's.
     queue and bag: PUT (arg = value), TAKE (out = value, NONE = an empty answer).
     lock: ACQUIRE (out = fencing token, if there is one), TRY (an acquire that was refused), RELEASE. set: ADD (arg),
     REMOVE (arg), CONTAINS (arg; out = 1 present, 0 absent). counter: ADD (arg), READ (out). log: APPEND (arg = value,
@@ -40,6 +42,8 @@ class F(IntEnum):
     CONTAINS = 10
     APPEND = 11
     FETCH = 12
+    CAS_REFUSED = 13
+    TXN = 14
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def prefix(calls: Calls, rank: int) -> Calls:
     return Calls(
         early.f,
         early.arg,
-        np.where(open_, NONE, early.out),
+        np.where(open_ & (early.f != F.CAS), NONE, early.out),  # a cas keeps its new value there
         early.call,
         np.where(open_, NEVER, early.ret),
         early.key,
