@@ -28,7 +28,8 @@ class Earned(Checker):
 
     Kinds. not-serving: the cluster did not come back. cut: the history is not whole. controller-failed.
     With faults = "bite": no-fault: none took place; did-not-bite: one had no effect; not-undone: so nobody knows
-    whether it bit (a fault that leaves no trace, `bit` null, is taken at its word). With faults = "none":
+    whether it bit; untraced: of none is it known that it bit, though of some (`bit` null) nobody could tell: they leave
+    no trace, or what they were to hurt, a clock say, was down all the while. With faults = "none":
     unasked-fault. With progress = "required": nothing-confirmed. With progress = "forbidden": forbidden-progress
     (invalid): a publish invoked and confirmed while faults were surely in force, from `grace` after they were;
     nothing-asked: none was even invoked then; nothing-confirmed, at no time: then it shows nothing that none was.
@@ -128,6 +129,9 @@ def _of_the_faults(history: History, spans: tuple[FaultSpan, ...], expected: str
             doubts.append(Anomaly("not-undone", said, span.ops))
         elif span.bit is False:
             doubts.append(Anomaly("did-not-bite", f"fault {span.id} had no effect", span.ops))
+    if not doubts and not any(span.bit for span in spans):
+        ops = [op for span in spans for op in span.ops][:ANOMALIES_KEPT]
+        doubts.append(Anomaly("untraced", "of no fault is it known that it had an effect", tuple(ops)))
     return doubts
 
 

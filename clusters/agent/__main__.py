@@ -157,7 +157,7 @@ class Agent:
             verb, action = actions[-1]
             try:
                 probe = action.undo()
-            except FaultError:
+            except (FaultError, OSError):
                 with self._changing:
                     self._faults[fault] = actions
                 raise

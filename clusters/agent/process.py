@@ -61,6 +61,7 @@ class Process:
         self._paused: set[object] = set()
         self.incarnation = 0
         self.started: int | None = None
+        self.on_start: Callable[[], None] = lambda: None  # called with `started` set, just before each life
 
     @property
     def pid(self) -> int | None:
@@ -73,6 +74,8 @@ class Process:
             if self.pid is not None:
                 return self.incarnation
             with open(self._output, "ab") as output:
+                self.started = stamp()
+                self.on_start()
                 popen = subprocess.Popen(
                     self._argv,
                     env=self._env,
@@ -87,7 +90,6 @@ class Process:
             self._popen, self._gone, self._asked = popen, threading.Event(), False
             self._paused.clear()
             self.incarnation += 1
-            self.started = stamp()
             threading.Thread(target=self._watch, args=(popen, self._gone, self.incarnation), daemon=True).start()
             return self.incarnation
 

@@ -93,7 +93,8 @@ class Rabbitmq(ABC):
             "SPLITBRAIN_REPORTER": self.reporter(),
         }
         argv = ("/usr/lib/rabbitmq/bin/rabbitmq-server",)
-        return Command(argv, env, "rabbitmq", f"{LOGS}/output.log", clock="/run/splitbrain-clock")
+        # in memory: also with a full disk a clock can be put right
+        return Command(argv, env, "rabbitmq", f"{LOGS}/output.log", clock="/dev/shm/splitbrain-clock")
 
     def reporter(self) -> str:
         return f"{HOME}/reporter.sock"

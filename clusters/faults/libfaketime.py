@@ -9,11 +9,13 @@ the offset written with it takes back what the rate would have added until now.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from clusters.agent.process import Process, stamp
 from clusters.faults.base import FaultError, Probe, required
 
 SECOND = 1_000_000_000
+_SLOWEST = 0.01  # of a true second
+_TOLERANCE = SECOND // 10  # to which it is known what several faults add up to
 _LOOK = SECOND // 2  # between looks at the moved clock: a process that is down at both ends may be up in between
 
 
@@ -50,23 +54,84 @@ def written(offset: int, rate: float, age: int) -> str:
     return f"{'-' if offset < 0 else '+'}{abs(offset) // SECOND}.{abs(offset) % SECOND:09d}" + f" x{rate:.9g}" + "\n"
 
 
+@dataclass(frozen=True)
+class Shift:
+    """What one fault does to a clock: off by `offset` ns at the stamp `since`, and gaining from then on (rate - 1)."""
+
+    offset: int
+    rate: float
+    since: int
+
+    def at(self, stamp: int) -> int:
+        """How far off it puts the clock, in ns."""
+        return self.offset + round((self.rate - 1) * (stamp - self.since))
+
+
 class ClockFile:
-    """The file that moves the clock of one process."""
+    """The file that moves the clock of one process, by what all the faults in force on it add up to."""
 
     def __init__(self, path: str, process: Process) -> None:
         self.path, self._process = path, process
-        self.set(0, 1.0)
+        self._lock = threading.RLock()
+        self._shifts: dict[object, Shift] = {}
+        self._life: int | None = None  # for which the file was written
+        self._late = 0  # ns from the start of that life to the loading of the library
+        self._write()
+        process.on_start = self._follow
+
+    def set(self, fault: object, offset: int, rate: float) -> None:
+        """From now on this is what the fault does."""
+        with self._lock:
+            self._shifts[fault] = Shift(offset, rate, stamp())
+            self._write()
+
+    def drop(self, fault: object) -> None:
+        """The fault does nothing any more. It may never have."""
+        with self._lock:
+            shift = self._shifts.pop(fault, None)
+            try:
+                self._write()
+            except OSError:  # still in force, and to be undone again
+                if shift is not None:
+                    self._shifts[fault] = shift
+                raise
+
+    def others(self, fault: object) -> int:
+        """How far off the other faults put the clock now, in ns."""
+        with self._lock:
+            now = stamp()
+            return sum(shift.at(now) for other, shift in self._shifts.items() if other is not fault)
+
+    def _follow(self) -> None:
+        """The process begins another life, for whose age the file is wrong."""
+        with self._lock, contextlib.suppress(OSError):  # better a wrong clock, which a fault asked for, than no start
+            self._write()
+
+    def correct(self, off: int) -> None:
+        """The clock was seen to be `off` ns off. Where that is not as it should be, the library was loaded that much
+        later than the process started."""
+        with self._lock:
+            rate = self._rate()
+            if rate != 1.0:
+                self._late -= round((off - self.others(None)) / (rate - 1))
+                self._write()
 
     @property
-    def life(self) -> int | None:
-        """Differs between lives of the process."""
-        return self._process.started
+    def running(self) -> bool:
+        """Whether the process whose clock it is runs now."""
+        return self._process.pid is not None
 
-    def set(self, offset: int, rate: float) -> None:
-        """Move the clock now. The file is replaced, never seen half written."""
-        age = stamp() - self._process.started if self._process.started is not None else 0
+    def _rate(self) -> float:
+        return max(_SLOWEST, 1 + sum(shift.rate - 1 for shift in self._shifts.values()))
+
+    def _write(self) -> None:
+        """The file is replaced, never seen half written."""
+        started = self._process.started
+        if started != self._life:
+            self._life, self._late = started, 0
+        age = stamp() - started - self._late if started is not None else 0
         new = Path(f"{self.path}.new")
-        new.write_text(written(offset, rate, age))
+        new.write_text(written(self.others(None), self._rate(), age))
         os.chmod(new, 0o644)
         new.replace(self.path)
 
@@ -74,15 +139,16 @@ class ClockFile:
 class Clock:
     """Arguments: offset (ns), rate (1.0 is true), strobe (ns between jumps there and back; 0: none).
 
-    `read` asks the process for its wall clock (ns since 1970), or None when it does not answer.
+    `read` asks the process for its wall clock (ns since 1970), or None when it does not answer. Faults that overlap on
+    one process add up, and each is probed by what it adds.
     """
 
     def __init__(self, file: ClockFile, read: Callable[[], int | None], args: Mapping[str, Any]) -> None:
         self._offset = int(required(args, "offset", int)) if "offset" in args else 0
         self._rate = float(required(args, "rate", int, float)) if "rate" in args else 1.0
         self._strobe = int(required(args, "strobe", int)) if "strobe" in args else 0
-        if not 0.01 <= self._rate <= 100:
-            raise FaultError(f"rate: {self._rate} is not between 0.01 and 100")
+        if not _SLOWEST <= self._rate <= 100:
+            raise FaultError(f"rate: {self._rate} is not between {_SLOWEST} and 100")
         if self._strobe < 0 or (self._strobe and self._strobe < SECOND // 100):
             raise FaultError(f"strobe: {self._strobe} ns is neither 0 nor at least 10 ms")
         if self._offset == 0 and self._rate == 1.0:
@@ -90,16 +156,17 @@ class Clock:
         self._file, self._read = file, read
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
-        self._least = 0
+        self._least = 0  # ns that the process's clock was off for certain by what we did
+        self._ran = self._answered = False
 
     def inject(self) -> str:
         if library() is None:
             raise FaultError("there is no libfaketime on the node (Debian package faketime)")
-        self._file.set(self._offset, self._rate)
-        error = self._look() - self._offset
-        if self._rate != 1.0 and error:
-            self._file.set(self._offset - error, self._rate)  # the library was loaded later than the process started
-        self._thread = threading.Thread(target=self._hold, args=(self._file.life,), daemon=True)
+        self._file.set(self, self._offset, self._rate)
+        off = self._look()
+        if off is not None:
+            self._file.correct(off)
+        self._thread = threading.Thread(target=self._hold, daemon=True)
         self._thread.start()
         return self._evidence()
 
@@ -109,36 +176,42 @@ class Clock:
             self._thread.join()
         if not self._strobe:
             self._look()
-        self._file.set(0, 1.0)
-        return Probe(self._least > 0, self._evidence())
+        self._file.drop(self)
+        return Probe(self._least > 0 if self._answered else None, self._evidence())
 
-    def _hold(self, life: int | None) -> None:
-        """While it is in force: jump to and fro, follow the process into a new life, and look how far it is off."""
+    def _hold(self) -> None:
+        """While it is in force: jump to and fro, and look how far it is off."""
         there = True
         while not self._end.wait((self._strobe or _LOOK) / SECOND):
             if self._strobe:
-                there = not there
-                self._file.set(self._offset if there else 0, self._rate if there else 1.0)
-            elif self._file.life != life:
-                life = self._file.life
-                self._file.set(self._offset, self._rate)  # what was written for the old life's age is wrong now
+                with contextlib.suppress(OSError):  # a full disk: it stays as it was
+                    self._file.set(self, 0 if there else self._offset, 1.0 if there else self._rate)
+                    there = not there
             if there:
                 self._look()
 
-    def _look(self) -> int:
-        """How far off the clock is, about; keeps the most that it was off for certain."""
+    def _look(self) -> int | None:
+        """How far off the clock is in all, about. Keeps the most that it was off for certain by this fault."""
+        self._ran = self._ran or self._file.running
+        others = self._file.others(self)
         before = time.time_ns()
         theirs = self._read()
         after = time.time_ns()
         if theirs is None:
-            return self._offset
-        self._least = max(self._least, theirs - after, before - theirs)
+            return None
+        self._answered = True
+        moved = abs(self._file.others(self) - others)
+        if moved < _TOLERANCE:  # else another fault jumped meanwhile, and who moved the clock is not to be told
+            doubt = _TOLERANCE if others or moved else 0
+            self._least = max(self._least, theirs - after - others - doubt, before - theirs + others - doubt)
         return theirs - (before + after) // 2
 
     def _evidence(self) -> str:
-        if self._least <= 0:
+        if self._least > 0:
+            return f"the process's clock was off by at least {self._least / SECOND:.3f} s"
+        if self._answered:
             return "the process's clock was not seen to be off"
-        return f"the process's clock was off by at least {self._least / SECOND:.3f} s"
+        return "the process was not asked for its clock: it " + ("did not answer" if self._ran else "was not running")
 
 
 def unable() -> str | None:

@@ -2,7 +2,8 @@
 
 A link source -> target is hurt at the target, where its packets come in; where the target is not a node (clients), at
 the source, where they go out. Loss is drawn by nftables itself (numgen), so that it works where the kernel has no
-netem. Counters prove that packets were dropped.
+netem. Counters prove that packets were dropped. Faults on one link do not hide each other: each counts and marks what it
+would drop, and what is marked is dropped at the end.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from clusters.faults.base import FaultError, Probe, required
 
 TABLE = "splitbrain"
+_MARK = "0x53504c54"  # of a packet that is to be dropped
 _RESOLUTION = 10_000  # packets lost of this many: a probability is kept to 0.01%
 
 
@@ -50,7 +52,7 @@ class Rule:
         family = "ip6" if ":" in self.peer else "ip"
         match = f"{family} {'saddr' if self.direction == 'in' else 'daddr'} {self.peer}"
         chance = "" if self.probability == 1 else f" numgen random mod {_RESOLUTION} < {self._share()}"
-        drop = f'{chance} counter name "{counter}" drop'
+        drop = f'{chance} counter name "{counter}" meta mark set {_MARK}'
         if not self.ports:
             return [match + drop]
         ports = "{ " + ", ".join(map(str, self.ports)) + " }"
@@ -73,7 +75,7 @@ def render(faults: Mapping[str, Sequence[Rule]]) -> str:
         lines += [f"  chain {hook} {{", f"    type filter hook {hook} priority -10; policy accept;"]
         for counter, rules in faults.items():
             lines += [f"    {line}" for rule in rules if rule.direction == direction for line in rule.lines(counter)]
-        lines.append("  }")
+        lines += [f"    meta mark {_MARK} drop", "  }"]
     return head + "\n".join([*lines, "}"]) + "\n"
 
 

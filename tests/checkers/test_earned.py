@@ -43,6 +43,15 @@ def _some_leave_no_trace_and_some_found_nobody(story: Story) -> None:
     story.undo("f3", bit=None)
 
 
+@case(
+    unknown("untraced", "of no fault is it known that it had an effect", 0, 1, 4, 5, confirmed=1, faults=1, untraced=1)
+)
+def _nothing_but_what_leaves_no_trace(story: Story) -> None:
+    story.inject("f1", "n1")
+    story.publish(1)
+    story.undo("f1", bit=None)
+
+
 @case(unknown("did-not-bite", "fault f1 had no effect", 0, 1, 4, 5, confirmed=1, faults=1))
 def _did_not_bite(story: Story) -> None:
     story.inject("f1", "n1")

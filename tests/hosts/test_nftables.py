@@ -24,16 +24,18 @@ table inet splitbrain {
   counter c2 { }
   chain input {
     type filter hook input priority -10; policy accept;
-    ip saddr 10.0.0.2 counter name "c0" drop
-    ip6 saddr fd00::3 counter name "c0" drop
-    ip saddr 10.0.0.3 tcp dport { 25672, 4369 } counter name "c1" drop
-    ip saddr 10.0.0.3 tcp sport { 25672, 4369 } counter name "c1" drop
-    ip saddr 10.0.0.4 numgen random mod 10000 < 2500 counter name "c2" drop
+    ip saddr 10.0.0.2 counter name "c0" meta mark set 0x53504c54
+    ip6 saddr fd00::3 counter name "c0" meta mark set 0x53504c54
+    ip saddr 10.0.0.3 tcp dport { 25672, 4369 } counter name "c1" meta mark set 0x53504c54
+    ip saddr 10.0.0.3 tcp sport { 25672, 4369 } counter name "c1" meta mark set 0x53504c54
+    ip saddr 10.0.0.4 numgen random mod 10000 < 2500 counter name "c2" meta mark set 0x53504c54
+    meta mark 0x53504c54 drop
   }
   chain output {
     type filter hook output priority -10; policy accept;
-    ip daddr 10.0.0.1 tcp dport { 5672 } counter name "c1" drop
-    ip daddr 10.0.0.1 tcp sport { 5672 } counter name "c1" drop
+    ip daddr 10.0.0.1 tcp dport { 5672 } counter name "c1" meta mark set 0x53504c54
+    ip daddr 10.0.0.1 tcp sport { 5672 } counter name "c1" meta mark set 0x53504c54
+    meta mark 0x53504c54 drop
   }
 }
 """
