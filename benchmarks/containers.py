@@ -57,6 +57,9 @@ class Nobody:
     def exited(self, node: str, incarnation: int, time: int, reason: str, asked: bool) -> None:
         pass
 
+    def broken(self, why: str) -> None:
+        pass
+
 
 def main() -> None:
     """All of it; needs a Docker engine."""

@@ -70,7 +70,7 @@ class Injected:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """A fault undone: when on each node, and whether it bit (None: this fault leaves no trace that could tell)."""
+    """A fault undone: when on each node, and whether it bit (None: nobody could tell)."""
 
     times: Mapping[str, int]
     bit: bool | None
@@ -104,6 +104,9 @@ class Observer(Protocol):
 
     def exited(self, node: str, incarnation: int, time: int, reason: str, asked: bool) -> None:
         """A broker process ended; `asked` when a fault of ours did it."""
+
+    def broken(self, why: str) -> None:
+        """What the cluster stands on is gone (a node's machine, not its broker), so that the run cannot go on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ class HostedCluster:
         self._injected: dict[str, list[tuple[str, tuple[str, ...]]]] = {}  # fault: its (verb, nodes), in order
         self._early: dict[str, str] = {}  # nodes whose broker ended before the cluster was up, and how
         self._serves = False
+        self._broken: str | None = None
+        self._looking: dict[str, asyncio.Task[None]] = {}
 
     # ---- life
 
@@ -92,7 +94,13 @@ class HostedCluster:
     async def _agent(self, node: str) -> None:
         host, command = self._hosts[node], self._broker.command(node)
         await host.put(sources())
-        agent = AgentLink(node, await host.run(COMMAND), self._setup.clock, lambda event: self._pushed(node, event))
+        agent = AgentLink(
+            node,
+            await host.run(COMMAND),
+            self._setup.clock,
+            lambda event: self._pushed(node, event),
+            lambda why: self._agent_ended(node, why),
+        )
         self._agents[node] = agent
         await agent.open()
         unable = (await agent.call("abilities"))["unable"]
@@ -138,6 +146,8 @@ class HostedCluster:
         deadline = time.monotonic() + self._up_limit
         while True:
             wrong = {node: why for node in self.nodes if (why := await check(node)) is not None}
+            if self._broken:
+                raise SplitbrainError(self._broken)
             if self._early:
                 raise SplitbrainError(
                     "; ".join(f"{node}: its broker ended while it started ({why})" for node, why in self._early.items())
@@ -243,7 +253,20 @@ class HostedCluster:
         claim = self._claims.get(scope) if scope is not None else None
         return None if claim is None else claim[1]
 
+    def _agent_ended(self, node: str, why: str) -> None:
+        self._looking[node] = asyncio.ensure_future(self._look(node, why))
+
+    async def _look(self, node: str, why: str) -> None:
+        """An agent ended, and with it all that we know of its node and can do there: say why, while we are up."""
+        trouble = await self._hosts[node].trouble() or why
+        if self._broken is None and node in self._agents:
+            self._broken = f"{node}: {trouble}"
+            if self._serves:
+                self._setup.observer.broken(self._broken)
+
     def _pushed(self, node: str, event: Mapping[str, Any]) -> None:
+        if node not in self._agents:
+            return  # on the way down
         kind = event.get("event")
         if kind == "views" and event["incarnation"] is not None:
             for view in event["views"]:

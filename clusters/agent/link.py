@@ -51,12 +51,21 @@ class Offset:
 
 
 class AgentLink:
-    """Requests to one agent, many at a time, and a callback for what it pushes. It says why when the agent is gone."""
+    """Requests to one agent, many at a time, a callback for what it pushes, and one for when it is gone, with the reason,
+    unless that was asked for by `close`."""
 
-    def __init__(self, node: str, channel: Channel, clock: Clock, pushed: Callable[[Mapping[str, Any]], None]) -> None:
+    def __init__(
+        self,
+        node: str,
+        channel: Channel,
+        clock: Clock,
+        pushed: Callable[[Mapping[str, Any]], None],
+        ended: Callable[[str], None] = lambda why: None,
+    ) -> None:
         self.node = node
         self.offset = Offset()
-        self._channel, self._clock, self._pushed = channel, clock, pushed
+        self._channel, self._clock, self._pushed, self._ended = channel, clock, pushed, ended
+        self._closing = False
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._gone: str | None = None
@@ -93,6 +102,7 @@ class AgentLink:
 
     async def close(self) -> None:
         """End the agent's input, on which it undoes all that is left and goes. Never raises."""
+        self._closing = True
         if self._pinger is not None:
             self._pinger.cancel()
         await self._channel.close()
@@ -123,7 +133,7 @@ class AgentLink:
 
     async def _read(self) -> None:
         try:
-            while line := await self._channel.readline():
+            while (line := await self._channel.readline()).endswith(b"\n"):  # else it ended amid a line
                 self._take(json.loads(line))
         finally:
             complaint = self._channel.complaints().strip().splitlines()
@@ -131,6 +141,8 @@ class AgentLink:
             for waiting in self._waiting.values():
                 if not waiting.done():
                     waiting.set_exception(SplitbrainError(f"{self.node}: {self._gone}", tail=complaint[-20:]))
+            if not self._closing:
+                self._ended(self._gone)
 
     def _take(self, message: dict[str, Any]) -> None:
         if "id" not in message:

@@ -7,7 +7,7 @@ import signal
 from clusters.agent.process import Process, state
 from clusters.faults.base import FaultError, Probe
 
-ORDERLY = 30.0  # seconds that an orderly stop may take before it is helped along
+ORDERLY = 20.0  # seconds more that an orderly stop may take before it is helped along; less than an undo may take
 
 
 class Kill:

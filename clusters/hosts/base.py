@@ -57,6 +57,9 @@ class Host(Protocol):
     async def read(self, path: str, limit: int) -> bytes:
         """A file's last `limit` bytes; empty when there is none."""
 
+    async def trouble(self) -> str | None:
+        """Why it is of no use any more, or None while it runs."""
+
 
 class Hosts(Protocol):
     """All the hosts of a run."""

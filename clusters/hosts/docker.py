@@ -7,13 +7,15 @@ import contextlib
 import io
 import socket
 import tarfile
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import docker
-from docker.errors import APIError, NotFound
+from docker.errors import APIError, DockerException, NotFound
 from docker.types import IPAMConfig, IPAMPool
 
 from chaos.model.errors import SplitbrainError
@@ -25,6 +27,7 @@ from clusters.images.build import ensure
 LABEL = "splitbrain.run"
 NODE = "splitbrain.node"
 MEMORY = "1g"  # of a container: so that a broker gone wild does not take the machine with it
+_NO_SUBNET = ("overlaps", "non-overlapping", "no available network", "fully subnetted")  # as versions have it
 SUBNETS = tuple(f"10.213.{block}.0/26" for block in range(100))  # tried when the engine's own pools are used up
 
 
@@ -41,9 +44,8 @@ def clean(run: str | None = None) -> list[str]:
             _remove(api, container["Id"])
             removed.append(f"container {container['Names'][0].lstrip('/')}")
         for network in api.networks(filters=label):
-            with contextlib.suppress(NotFound):
-                api.remove_network(network["Id"])
-                removed.append(f"network {network['Name']}")
+            _remove_network(api, network["Id"])
+            removed.append(f"network {network['Name']}")
         for volume in api.volumes(filters=label)["Volumes"] or ():
             with contextlib.suppress(NotFound):
                 api.remove_volume(volume["Name"], force=True)
@@ -63,22 +65,29 @@ class DockerHosts:
     def refused(self) -> Mapping[str, str]:
         return {
             POWER_OFF: "a container shares its host's page cache, so nothing unsynced would be lost: "
-            "it would be a mere kill (simulate it, or use ssh hosts)"
+            "it would be a mere kill; a simulated cluster can do it"
         }
 
     async def prepare(self, report: Callable[[str], None]) -> Mapping[str, str]:
-        image = self.image
-        return {"image": await asyncio.to_thread(ensure, image.folder, image.tag, image.base, report)}
+        image, given_up = self.image, threading.Event()
+        making = asyncio.ensure_future(
+            asyncio.to_thread(ensure, image.folder, image.tag, image.base, report, given_up.is_set)
+        )
+        try:
+            return {"image": await asyncio.shield(making)}
+        except asyncio.CancelledError:
+            given_up.set()
+            await asyncio.gather(making, return_exceptions=True)  # so that the engine has been told to stop building
+            raise
 
     async def up(self, names: Sequence[str], report: Callable[[str], None]) -> Sequence[Host]:
         self._client = await asyncio.to_thread(engine)
-        self._made = True
         making = asyncio.ensure_future(asyncio.to_thread(self._up, names))
         try:
             hosts = await asyncio.shield(making)
         except BaseException:
             # threads cannot be cancelled: one that still makes a container must not outlive the removal of all
-            await asyncio.wait([making])
+            await asyncio.gather(making, return_exceptions=True)
             await self.down()
             raise
         report(f"{len(hosts)} containers of {self.image.tag}")
@@ -97,26 +106,35 @@ class DockerHosts:
     def _down(self) -> None:
         assert self._client is not None
         api, label = self._client.api, {"label": f"{LABEL}={self.run}"}
-        with plainly("cannot remove the run's containers"):
+        with plainly(f"what the run made cannot be removed (`splitbrain clean {self.run}` does, later)"):
             found = [container["Id"] for container in api.containers(all=True, filters=label)]
             with ThreadPoolExecutor(max(1, len(found))) as pool:
                 list(pool.map(lambda one: _remove(api, one), found))
             for network in api.networks(filters=label):
-                api.remove_network(network["Id"])
+                _remove_network(api, network["Id"])
         self._client.close()
 
     def _network(self) -> str:
         assert self._client is not None
         name = f"splitbrain-{self.run}"
+        labels = {LABEL: self.run}
         problem = ""
         for subnet in (None, *SUBNETS):  # the engine picks best: it knows the host's routes
             ipam = IPAMConfig(pool_configs=[IPAMPool(subnet=subnet)]) if subnet else None
             try:
-                made = self._client.api.create_network(name, driver="bridge", labels={LABEL: self.run}, ipam=ipam)
+                made = self._client.api.create_network(
+                    name, driver="bridge", labels=labels, ipam=ipam, check_duplicate=True
+                )
+                self._made = True  # and no sooner: whatever bears our label from now on is ours
                 details = self._client.api.inspect_network(made["Id"])
-            except APIError as error:
+            except (DockerException, OSError) as error:
                 problem = first_line(error)
-                if not any(sign in problem for sign in ("overlaps", "non-overlapping", "no available network")):
+                if "already exists" in problem:
+                    raise SplitbrainError(
+                        f"there is a network {name} already: another run of the same id is going on, or was killed; "
+                        "wait a second for another id, or remove it with `splitbrain clean`"
+                    ) from None
+                if not any(sign in problem for sign in _NO_SUBNET):
                     raise SplitbrainError(f"cannot make the run's network {name}: {problem}") from None
             else:
                 self.controller = details["IPAM"]["Config"][0].get("Gateway") or None
@@ -173,6 +191,18 @@ class DockerHost:
     async def read(self, path: str, limit: int) -> bytes:
         with plainly(f"{self.name}: cannot read {path}"):
             return await asyncio.to_thread(self._read, path, limit)
+
+    async def trouble(self) -> str | None:
+        try:
+            state = (await asyncio.to_thread(self._api.inspect_container, self._container))["State"]
+        except NotFound:
+            return "its container is gone: something else removed it"
+        except (DockerException, OSError) as error:
+            return f"the Docker engine does not answer any more ({first_line(error)})"
+        if state["Running"]:
+            return None
+        killed = ", killed for want of memory" if state.get("OOMKilled") else ""
+        return f"its container ended (exit code {state['ExitCode']}{killed}): something else stopped it"
 
     def _attach(self, argv: list[str]) -> Any:
         made = self._api.exec_create(self._container, argv, stdin=True, user="root")
@@ -240,3 +270,17 @@ def _remove(api: Any, container: str) -> None:
     except APIError as error:
         if error.status_code not in (404, 409):  # gone, or being removed by another
             raise
+
+
+def _remove_network(api: Any, network: str) -> None:
+    for patience in range(20, -1, -1):
+        try:
+            api.remove_network(network)
+        except NotFound:
+            return
+        except APIError as error:
+            if not patience or error.status_code != 403:  # in use by a container that another is still removing
+                raise
+            time.sleep(0.25)
+        else:
+            return

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -29,9 +30,16 @@ _PULL = 60  # seconds that a registry may take before the base is made here
 _TAIL = 30
 
 
-def ensure(folder: str, tag: str, base: str, report: Callable[[str], None]) -> str:
+def ensure(
+    folder: str,
+    tag: str,
+    base: str,
+    report: Callable[[str], None],
+    given_up: Callable[[], bool] = lambda: False,
+) -> str:
     """Have the image of `clusters/images/<folder>` on `base` (such as debian:trixie-slim) as `tag`; returns its id.
 
+    Once `given_up` is true it ends within seconds, and the engine stops building and removes what it built in.
     Raises SplitbrainError: no engine, no base and no means to make one, or a build that failed (with its log's end).
     """
     context = Path(str(files("clusters.images").joinpath(folder)))
@@ -43,7 +51,7 @@ def ensure(folder: str, tag: str, base: str, report: Callable[[str], None]) -> s
             return str(found["Id"])
     except ImageNotFound:
         pass
-    local = _base(api, base, report)
+    local = _base(api, base, report, given_up)
     report(f"building image {tag} on {local}: takes about a minute, once")
     lines: list[str] = []
     try:
@@ -58,12 +66,16 @@ def ensure(folder: str, tag: str, base: str, report: Callable[[str], None]) -> s
             decode=True,
         )
         for message in stream:
+            if given_up():
+                raise SplitbrainError(f"image {tag}: given up")
             lines += str(message.get("stream") or message.get("error") or "").splitlines()
             if "error" in message:
                 raise SplitbrainError(f"image {tag} could not be built: {message['error'].strip()}", tail=_tail(lines))
         return str(api.inspect_image(tag)["Id"])
-    except DockerException as error:
-        raise SplitbrainError(f"image {tag} could not be built: {error}", tail=_tail(lines)) from None
+    except (DockerException, OSError) as error:
+        raise SplitbrainError(f"image {tag} could not be built: {first_line(error)}", tail=_tail(lines)) from None
+    finally:
+        stream = None  # the connection ends with it, and the engine then ends a build that is not complete
 
 
 def digest(context: Path, base: str) -> str:
@@ -74,7 +86,7 @@ def digest(context: Path, base: str) -> str:
     return made.hexdigest()[:16]
 
 
-def _base(api: Any, base: str, report: Callable[[str], None]) -> str:
+def _base(api: Any, base: str, report: Callable[[str], None], given_up: Callable[[], bool]) -> str:
     """The base image: the official one if it is here or a registry gives it, else ours, made now if need be."""
     name, _, tag = base.partition(":")
     codename = tag.removesuffix("-slim")
@@ -89,7 +101,7 @@ def _base(api: Any, base: str, report: Callable[[str], None]) -> str:
     if problem is None:
         return base
     report(f"no {base} ({problem}): making one with mmdebstrap")
-    _bootstrap(api, base, codename, ours, problem)
+    _bootstrap(api, base, codename, ours, problem, given_up)
     return ours
 
 
@@ -103,7 +115,7 @@ def _pull(base: str, report: Callable[[str], None]) -> str | None:
     return None
 
 
-def _bootstrap(api: Any, base: str, codename: str, tag: str, problem: str) -> None:
+def _bootstrap(api: Any, base: str, codename: str, tag: str, problem: str, given_up: Callable[[], bool]) -> None:
     if shutil.which("mmdebstrap") is None:
         raise SplitbrainError(
             f"no base image {base}: no registry answers ({problem}), and there is no mmdebstrap to make one with; "
@@ -113,9 +125,9 @@ def _bootstrap(api: Any, base: str, codename: str, tag: str, problem: str) -> No
         root = Path(folder) / "root.tar"
         options = ["--variant=minbase", f"--aptopt={_NO_EXPIRY}", *_keyring()]
         command = ["mmdebstrap", *options, codename, str(root), mirror()]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SplitbrainError(f"no base image {base}: mmdebstrap failed", tail=_tail(done.stderr.splitlines()))
+        said = _run(command, Path(folder) / "log", given_up)
+        if said is not None:
+            raise SplitbrainError(f"no base image {base}: mmdebstrap failed", tail=_tail(said))
         try:
             with root.open("rb") as data:
                 repository, _, version = tag.partition(":")
@@ -123,6 +135,17 @@ def _bootstrap(api: Any, base: str, codename: str, tag: str, problem: str) -> No
             api.inspect_image(tag)
         except (APIError, OSError) as error:
             raise SplitbrainError(f"no base image {base}: docker import failed: {error}") from None
+
+
+def _run(command: list[str], log: Path, given_up: Callable[[], bool]) -> list[str] | None:
+    """What a command said that failed; None when it did not. Terminated, to clean up after itself, once `given_up`."""
+    with log.open("w") as output:
+        running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        while (code := running.poll()) is None:
+            time.sleep(0.1)
+            if given_up():
+                running.terminate()
+    return log.read_text(errors="replace").splitlines() if code else None
 
 
 _NO_EXPIRY = 'Acquire::Check-Valid-Until "false"'  # a frozen mirror's lists are as good as fresh ones here

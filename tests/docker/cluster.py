@@ -31,12 +31,16 @@ class Seen:
     def __init__(self) -> None:
         self.views: list[LeaderView] = []
         self.exits: list[tuple[str, int, str, bool]] = []
+        self.broke: list[str] = []
 
     def leader(self, view: LeaderView) -> None:
         self.views.append(view)
 
     def exited(self, node: str, incarnation: int, time: int, reason: str, asked: bool) -> None:
         self.exits.append((node, incarnation, reason, asked))
+
+    def broken(self, why: str) -> None:
+        self.broke.append(why)
 
 
 def new_run() -> str:

@@ -98,6 +98,25 @@ def test_no_base_and_nothing_to_make_one_with(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
+def test_a_build_that_is_given_up_ends_at_its_next_line() -> None:
+    messages = [{"stream": f"line {number}\n"} for number in range(50)]
+    engine = Engine({"debian:trixie-slim": {}}, messages)
+    asked = iter([False, False, True])
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SplitbrainError, match="given up") as raised:
+        patch.setattr(build, "engine", lambda timeout=60: engine)
+        build.ensure("rabbitmq", "splitbrain/rabbitmq:4.0", "debian:trixie-slim", print, lambda: next(asked))
+    assert raised.value.tail == ()
+
+
+def test_a_command_that_is_given_up_is_terminated_and_one_that_fails_says_why(tmp_path: Path) -> None:
+    said = build._run(
+        ["sh", "-c", "trap 'echo cleaned up; exit 1' TERM; sleep 60 & wait"], tmp_path / "log", lambda: True
+    )
+    assert said == ["cleaned up"]
+    assert build._run(["sh", "-c", "echo no; exit 3"], tmp_path / "log", lambda: False) == ["no"]
+    assert build._run(["true"], tmp_path / "log", lambda: False) is None
+
+
 def test_a_build_that_fails_shows_the_end_of_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = [{"stream": f"line {number}\n"} for number in range(50)] + [{"error": "apt-get returned 100"}]
     with pytest.raises(SplitbrainError) as raised:

@@ -31,6 +31,9 @@ class Watcher:
     def exited(self, node: str, incarnation: int, time: int, reason: str, asked: bool) -> None:
         self.exits.append((node, incarnation, time, reason, asked))
 
+    def broken(self, why: str) -> None:
+        raise AssertionError(why)
+
 
 def simulate(
     main: Callable[[SimulatedCluster, Watcher], Coroutine[Any, Any, T]],
