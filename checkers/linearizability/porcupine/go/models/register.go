@@ -1,0 +1,32 @@
+package models
+
+import (
+	"splitbrain/porcupine/persistent"
+	"splitbrain/porcupine/search"
+)
+
+// A register, with or without compare-and-set. Number 0: the initial value; reads that answer None saw it.
+func init() {
+	Register("register", func(p Parameters) search.Model {
+		initial := p.Number(0, search.None)
+		return search.Spec[int64]{
+			Init: func() int64 { return initial },
+			Step: func(value int64, call *search.Call) (int64, bool) {
+				switch call.F {
+				case search.Read:
+					return value, value == call.Out || call.Out == search.None && value == initial
+				case search.Write:
+					return call.Arg, true
+				case search.Cas:
+					return call.Out, value == call.Arg
+				case search.CasRefused:
+					return value, value != call.Arg
+				}
+				return value, false
+			},
+			Equal: equal[int64],
+			Hash:  func(value int64) uint64 { return persistent.Mix(uint64(value)) },
+			Show:  func(value int64) string { return search.Number(value, "nil") },
+		}
+	})
+}
