@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,13 +22,14 @@ from chaos.kernel.clock import SECOND, Clock
 from chaos.kernel.real import RealClock, watch_for_stalls
 from chaos.kernel.recorder import Recorder
 from chaos.kernel.streams import Streams
-from chaos.kernel.virtual import run_virtual
+from chaos.kernel.virtual import VirtualLoop, run_virtual
 from chaos.model import registry
 from chaos.model.errors import BadInput, SplitbrainError
 from chaos.model.history import History
 from chaos.model.history_file import HistoryWriter
 from chaos.model.op import CONTROLLER, INFO, OBSERVER, OK
 from chaos.model.schedule import Schedule
+from chaos.model.settings import BadKey
 from chaos.progress import Progress
 from chaos.scenario import SIMULATED, Scenario
 from clusters.base import Cluster, LeaderView, Setup
@@ -38,6 +39,7 @@ from workloads.base import Context, Workload
 SERVE_PATIENCE = 180 * SECOND
 DRAIN_PATIENCE = 600 * SECOND
 BETWEEN_ASKING = SECOND
+NO_FAULTS = Schedule()
 
 
 class Interrupted(Exception):
@@ -132,6 +134,7 @@ class Run:
         self._time = scenario.workload.time_ns
         self._streams = Streams(scenario.seed)
         self._leader: str | None = None
+        self._broken: str | None = None
         part = scenario.cluster
         self.cluster: Cluster = make(
             part.on,
@@ -142,22 +145,19 @@ class Run:
         nemeses = {name: registry.find(registry.NEMESES, name)() for name in used}
         self.faults = Faults(self.cluster, nemeses, recorder, clock, ledger, progress)
         self._needs = needs(scenario, schedule)
-        missing = self._missing()
-        if missing:
-            raise BadInput(missing)
 
     async def conduct(self) -> Outcome:
         """All phases; what was made is removed in the end.
 
-        Raises Interrupted, or SplitbrainError when the cluster never came up.
+        Raises Interrupted, or SplitbrainError when the cluster never came up, or broke.
         """
         try:
             self._phase("provision")
             if not await self.interrupt.cuttable(self.cluster.up(self.progress.line)):
                 raise Interrupted
-            missing = self._missing()  # a node may lack what its kind of host has
+            missing = lacking(self.cluster, self._needs)  # a node may lack what its kind of host has
             if missing:
-                raise SplitbrainError(missing)
+                raise SplitbrainError(f"nemesis {missing}")
             context = Context(self.cluster, self.recorder, self.clock, self._streams, until=self.clock.now())
             if await self._step("open", self._workload.setup(context)):
                 begun = self.clock.now()
@@ -171,9 +171,11 @@ class Run:
                 self.recorder.note(OBSERVER, "log", node=node, error=line)
             versions = dict(self.cluster.versions())
         finally:
-            await self.cluster.down()
+            await self._down()
         self.recorder.give_up("the run is over")
         history = self.recorder.close()
+        if self._broken is not None:
+            raise SplitbrainError(self._broken)
         return Outcome(history, versions, self.interrupt.asked > 0, getattr(self.clock, "happened", 0))
 
     def leader(self, view: LeaderView) -> None:
@@ -202,13 +204,18 @@ class Run:
             OBSERVER, "exit", node=node, incarnation=incarnation, error=reason, detail={"asked": asked, "time": time}
         )
 
-    def _missing(self) -> str | None:
-        abilities = self.cluster.abilities()
-        for nemesis, verb in self._needs:
-            why = abilities.get(verb, "it does not know how")
-            if why is not None:
-                return f"nemesis {nemesis!r} needs {verb!r}, which this cluster cannot do: {why}"
-        return None
+    def broken(self, why: str) -> None:
+        """Part of Observer: the run ends here, in order, with what was recorded so far."""
+        if self._broken is None:
+            self._broken = why
+            self.recorder.note(CONTROLLER, "error", error=why)
+            self.interrupt.ask()
+
+    async def _down(self) -> None:
+        try:
+            await self.cluster.down()
+        except SplitbrainError as error:
+            raise SplitbrainError(f"{self._broken}; {error}" if self._broken else str(error)) from None
 
     async def _step(self, name: str, phase: Coroutine[Any, Any, None]) -> bool:
         """A phase that may fail or be cut short without taking the rest of the run with it."""
@@ -261,6 +268,47 @@ def needs(scenario: Scenario, schedule: Schedule) -> list[tuple[str, str]]:
     parts += [(fault.nemesis, fault.args) for fault in schedule.faults]
     pairs = [(name, verb) for name, options in parts for verb in registry.find(registry.NEMESES, name)().verbs(options)]
     return list(dict.fromkeys(pairs))
+
+
+def lacking(cluster: Cluster, needed: Iterable[tuple[str, str]]) -> str | None:
+    """Which of those needs, (nemesis, verb), the cluster cannot meet, and why; None when it can meet them all."""
+    abilities = cluster.abilities()
+    for nemesis, verb in needed:
+        why = abilities.get(verb, "it does not know how")
+        if why is not None:
+            return f"{nemesis!r} needs {verb!r}, which this cluster cannot do: {why}"
+    return None
+
+
+class _Nobody:
+    """An observer of a cluster that is made only to be asked what it can do."""
+
+    def leader(self, view: LeaderView) -> None:
+        pass
+
+    def exited(self, node: str, incarnation: int, time: int, reason: str, asked: bool) -> None:
+        pass
+
+    def broken(self, why: str) -> None:
+        pass
+
+
+def refuse(scenario: Scenario, schedule: Schedule = NO_FAULTS) -> None:
+    """Raises BadInput for faults that such a cluster cannot do, BadKey for a nemesis's. Nothing is started."""
+    part = scenario.cluster
+    loop = VirtualLoop()
+    try:
+        streams = Streams(scenario.seed)
+        setup = Setup("", part.broker, part.version, part.nodes, part.settings, loop, streams, _Nobody())
+        cluster = make(part.on, setup)
+        for number, nemesis in enumerate(scenario.nemeses):
+            verbs = registry.find(registry.NEMESES, nemesis.name)().verbs(nemesis.options)
+            if (missing := lacking(cluster, [(nemesis.name, verb) for verb in verbs])) is not None:
+                raise BadKey(f"nemesis[{number}]", missing)
+        if (missing := lacking(cluster, needs(scenario, schedule))) is not None:
+            raise BadInput(f"nemesis {missing}")
+    finally:
+        loop.close()
 
 
 def execute(
@@ -335,6 +383,9 @@ def _into_history(recorder: Recorder) -> Callable[[asyncio.AbstractEventLoop, di
             return
         error = context.get("exception")
         text = f"{type(error).__name__}: {error}" if error is not None else str(context.get("message"))
+        task = context.get("task")
+        if isinstance(task, asyncio.Task):
+            text += f" ({getattr(task.get_coro(), '__qualname__', task.get_name())})"
         recorder.note(CONTROLLER, "error", error=text)
 
     return handle

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import copy
 import re
-import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from chaos.model import registry
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.schedule import Fault, Schedule
 from chaos.model.settings import BadKey, Setting, choice, duration, format_duration, integer, resolve, text
-from chaos.scenario_text import Origin, read_toml, set_key, write_toml
+from chaos.scenario_text import Origin, read_file, read_toml, write_toml
+from nemesis.timing import TIMES, needed, within
 
 SCHEMA = 1
 SIMULATED = "simulated"
@@ -137,79 +137,26 @@ class Scenario:
 
 def load(path: Path) -> Scenario:
     """The scenario in a TOML file. Raises BadInput with file, line and dotted key for anything that cannot be used."""
-    return from_flags(path)
+    return from_data(*read_file(path))
 
 
 def loads(toml: str, where: str = "scenario") -> Scenario:
     """The scenario in a TOML text that is called `where` in errors."""
-    data, origin = read_toml(toml, where)
-    return from_data(data, origin)
-
-
-def from_flags(
-    file: Path | None = None,
-    *,
-    broker: str | None = None,
-    on: str | None = None,
-    nodes: int | str | None = None,
-    nemesis: str | None = None,
-    workload: str | None = None,
-    rate: float | str | None = None,
-    time: str | None = None,
-    seed: int | str | None = None,
-    sets: Sequence[str] = (),
-) -> Scenario:
-    """A scenario from the command line alone, or a file's with what the flags change.
-
-    `nemesis` is a list joined with commas that replaces the file's ("none": no faults). `sets` are KEY=VALUE with
-    dotted keys (`workload.rate=500`, `nemesis[0].every=5s` or `nemesis.partition.every=5s`), the value being TOML or
-    else text. Raises BadInput naming the flag, or the file and line.
-    """
-    if file is None:
-        data: dict[str, Any] = {"schema": SCHEMA, "cluster": {}, "workload": {"name": "queue"}}
-        origin = Origin()
-    else:
-        try:
-            data, origin = read_toml(file.read_bytes().decode(), str(file))
-        except OSError as error:
-            raise BadInput(f"{file}: cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise BadInput(f"{file}: not a scenario: it is not UTF-8 text") from None
-        data.setdefault("name", file.stem)
-    data.setdefault("nemesis", [])
-    nemeses = None
-    if nemesis is not None:
-        nemeses = [{"name": name.strip()} for name in nemesis.split(",")] if nemesis not in ("", "none") else []
-    for key, flag, value in (
-        ("cluster.broker", "--broker", broker),
-        ("cluster.on", "--on", on),
-        ("cluster.nodes", "--nodes", nodes),
-        ("nemesis", "--nemesis", nemeses),
-        ("workload.name", "--workload", workload),
-        ("workload.rate", "--rate", rate),
-        ("workload.time", "--time", time),
-        ("seed", "--seed", seed),
-    ):
-        if value is not None:
-            set_key(data, origin, key, value, flag)
-    for assignment in sets:
-        key, equals, value = assignment.partition("=")
-        if not equals or not key.strip():
-            raise BadInput(f"--set {assignment}: write it as KEY=VALUE, such as workload.rate=500")
-        set_key(data, origin, key.strip(), _toml_value(value), "--set")
-    if file is None and "name" not in data:
-        data["name"] = f"{str(data['cluster'].get('broker')).partition('@')[0]}-{data['workload']['name']}"[:64]
-    return from_data(data, origin)
+    return from_data(*read_toml(toml, where))
 
 
 def from_data(data: Mapping[str, Any], origin: Origin | None = None) -> Scenario:
     """The scenario in parsed data (which is not changed). Raises BadInput placing each problem by `origin`."""
-    origin = origin or Origin()
     try:
-        scenario = _resolve(copy.deepcopy(dict(data)))
-        plan(scenario)
+        return understand(data)
     except BadKey as error:
-        raise BadInput(f"{origin.place(error.key)}{error}") from None
+        raise BadInput(f"{(origin or Origin()).place(error.key)}{error}") from None
+
+
+def understand(data: Mapping[str, Any]) -> Scenario:
+    """The scenario in parsed data (which is not changed). Raises BadKey for what cannot be used."""
+    scenario = _resolve(copy.deepcopy(dict(data)))
+    plan(scenario)
     return scenario
 
 
@@ -217,7 +164,7 @@ def plan(scenario: Scenario) -> Schedule:
     """The faults of all nemeses, ordered by the earliest time that each may begin.
 
     Each nemesis has its own stream of randomness, keyed by its name and how many of that name came before it, so that
-    its faults stay the same when another nemesis is taken out. Raises BadInput for one that cannot be planned: its
+    its faults stay the same when another nemesis is taken out. Raises BadKey for one that cannot be planned: its
     target does not exist, or not one of its faults fits in the time.
     """
     streams = Streams(scenario.seed)
@@ -235,7 +182,8 @@ def plan(scenario: Scenario) -> Schedule:
             raise BadKey(f"{where}.{error.key}", error.problem) from None
         if not planned:
             time = format_duration(scenario.workload.time_ns)
-            raise BadKey(where, f"not one fault of {part.name!r} fits in {time} of work; work longer, or begin earlier")
+            takes = f": {needed(part.options)}" if set(TIMES) <= part.options.keys() else ""
+            raise BadKey(where, f"not one fault of {part.name!r} fits in {time} of work{takes}")
         if nth:
             planned = [replace(fault, id=f"{part.name}.{nth + 1}-{n}") for n, fault in enumerate(planned, 1)]
         faults += planned
@@ -252,7 +200,7 @@ def _resolve(data: dict[str, Any]) -> Scenario:
         raise BadKey("schema", f"{said}; write schema = {SCHEMA}")
     cluster = _cluster(_table(data, "cluster"))
     workload, implied = _workload(_table(data, "workload"))
-    nemeses = tuple(_nemeses(data.get("nemesis", [])))
+    nemeses = tuple(_nemeses(data.get("nemesis", []), workload.time_ns))
     faults = FAULTS if nemeses else replace(FAULTS, default="none")
     expect = resolve((PROGRESS, faults), _table(data, "expect"), "expect")
     if not nemeses and expect["faults"] == "bite":
@@ -335,7 +283,7 @@ def _workload(table: dict[str, Any]) -> tuple[WorkloadPart, tuple[str, ...]]:
     return WorkloadPart(name, options.pop("time"), options), cls.checkers
 
 
-def _nemeses(parts: object) -> Iterator[NemesisPart]:
+def _nemeses(parts: object, span: int) -> Iterator[NemesisPart]:
     if not isinstance(parts, list):
         raise BadKey("nemesis", "each nemesis is a table of its own; write [[nemesis]], with two brackets")
     for number, part in enumerate(parts):
@@ -343,7 +291,7 @@ def _nemeses(parts: object) -> Iterator[NemesisPart]:
         if not isinstance(part, dict):
             raise BadKey(where, f"{part!r} is not a table; write [[nemesis]] and below it name = {part!r}")
         name, cls = _named(part, where, registry.NEMESES)
-        yield NemesisPart(name, resolve(cls.settings, part, where))
+        yield NemesisPart(name, resolve(within(cls.settings, span), part, where))
 
 
 def _checkers(
@@ -403,15 +351,6 @@ def _convert(key: str, setting: Setting, table: Mapping[str, Any]) -> Any:
         return setting.convert(table.get(setting.name, setting.default))
     except ValueError as error:
         raise BadKey(key, str(error)) from None
-
-
-def _toml_value(value: str) -> Any:
-    """What a value on the command line means: TOML, else text."""
-    try:
-        data = tomllib.loads(f"value = {value}")
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return value
-    return data["value"] if len(data) == 1 else value
 
 
 def _written(group: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,10 +8,14 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from chaos.model.errors import BadInput, did_you_mean
 from chaos.toml_lines import lines_of, parent
+
+LARGEST = 64 << 10  # bytes of a scenario
+DEEPEST = 20  # tables and arrays within one another
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _DOTTED = re.compile(r"[^.\[\]]+(\.[^.\[\]]+|\[\d+\])*")
@@ -29,12 +33,33 @@ class Origin:
 
     def place(self, key: str) -> str:
         """The beginning of an error on a key: `file:line: `, `--flag: `, or nothing. A key that was not written is
-        placed where it should have been: at the table around it."""
-        while key and key not in self.flags and key not in self.lines:
-            key = parent(key)
-        if key in self.flags:
-            return f"{self.flags[key]}: "
-        return "" if self.file is None else f"{self.file}:{self.lines.get(key, 1)}: "
+        placed where it should have been: at the table around it. What a flag has set is not the file's any more."""
+        flagged = written = key
+        while flagged and flagged not in self.flags:
+            flagged = parent(flagged)
+        if flagged:
+            return f"{self.flags[flagged]}: "
+        while written and written not in self.lines:
+            written = parent(written)
+        return "" if self.file is None else f"{self.file}:{self.lines.get(written, 1)}: "
+
+
+def read_file(path: Path) -> tuple[dict[str, Any], Origin]:
+    """As `read_toml`, of a file, which gives the scenario its name where it has none. Raises BadInput for a file that
+    cannot be read, or is no text."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise BadInput(f"{path}: not a scenario: it is larger than {LARGEST >> 10} KB")
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{path}: not a scenario: it is not UTF-8 text") from None
+    data, origin = read_toml(text, str(path))
+    data.setdefault("name", path.stem)
+    return data, origin
 
 
 def read_toml(text: str, where: str) -> tuple[dict[str, Any], Origin]:
@@ -45,9 +70,20 @@ def read_toml(text: str, where: str) -> tuple[dict[str, Any], Origin]:
         found = _PLACE.search(str(error))
         line = int(found[1]) if found and found[1] else text.count("\n") + 1
         raise BadInput(f"{where}:{line}: not TOML: {_PLACE.sub('', str(error))}") from None
+    except ValueError as error:  # such as a number of thousands of digits
+        raise BadInput(f"{where}: not TOML: {error}") from None
     except RecursionError:
         raise BadInput(f"{where}: not a scenario: it is nested too deeply") from None
+    level: list[Any] = [data]
+    for _ in range(DEEPEST):
+        level = [inner for outer in level if isinstance(outer, dict | list) for inner in _within(outer)]
+    if level:
+        raise BadInput(f"{where}: not a scenario: it is nested too deeply")
     return data, Origin(where, lines_of(text))
+
+
+def _within(outer: dict[str, Any] | list[Any]) -> list[Any]:
+    return list(outer.values()) if isinstance(outer, dict) else outer
 
 
 def write_toml(data: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
@@ -11,7 +12,9 @@ from chaos.model.settings import Setting, choice, duration, format_duration
 
 LEADER_CHANGE = "leader-change"
 TRIGGERS = ("none", LEADER_CHANGE)
+TIMES = ("every", "for", "start", "jitter", "quiet", "trigger", "delay")
 
+MINUTE = 60_000_000_000
 _MS = 1_000_000
 _T = TypeVar("_T")
 
@@ -36,16 +39,45 @@ def at_least(low: int) -> Callable[[object], int]:
 
 
 def timing(*, every: str, for_: str, start: str = "5s") -> tuple[Setting, ...]:
-    """The settings that every nemesis has, with the defaults that suit it."""
+    """The settings that every nemesis has, with the defaults that suit it in a minute of work or more."""
     return (
-        Setting("every", at_least(100 * _MS), every, "from the beginning of one fault to that of the next"),
-        Setting("for", at_least(_MS), for_, "how long a fault is in force"),
-        Setting("start", at_least(0), start, "how long the work goes on undisturbed at first"),
-        Setting("jitter", at_least(0), "3s", "each fault begins up to this much later, at random"),
-        Setting("quiet", at_least(0), "5s", "how long before the work ends all faults are over"),
+        _scaled("every", 100 * _MS, every, "from the beginning of one fault to that of the next"),
+        _scaled("for", _MS, for_, "how long a fault is in force"),
+        _scaled("start", 0, start, "how long the work goes on undisturbed at first"),
+        _scaled("jitter", 0, "3s", "each fault begins up to this much later, at random"),
+        _scaled("quiet", 0, "5s", "how long before the work ends all faults are over"),
         Setting("trigger", choice(*TRIGGERS), "none", "begin not by time alone, but the next time that this happens"),
         Setting("delay", at_least(0), "0s", "how long after the trigger a fault begins"),
     )
+
+
+def _scaled(name: str, least: int, default: str, meaning: str) -> Setting:
+    return Setting(name, at_least(least), default, meaning, scaled=True)
+
+
+def within(settings: Sequence[Setting], span: int) -> tuple[Setting, ...]:
+    """The settings with the defaults that suit `span` ns of work: in less than a minute, times that are meant for one
+    shrink in proportion, so that short work meets faults too."""
+    if span >= MINUTE:
+        return tuple(settings)
+    return tuple(replace(one, default=_shrunk(one, span)) if one.scaled else one for one in settings)
+
+
+def _shrunk(setting: Setting, span: int) -> Any:
+    """The default in proportion, rounded down as a person would; as it is where it cannot be that short."""
+    ns = setting.convert(setting.default) * span // MINUTE
+    step = next((step for step in (100 * _MS, 10 * _MS) if ns >= 10 * step), _MS)
+    try:
+        return setting.convert(ns // step * step)
+    except ValueError:
+        return setting.default
+
+
+def needed(options: Mapping[str, Any]) -> str:
+    """What one fault takes, for people: "start 12s + for 4s + quiet 5s = 21s"."""
+    names = ["start", *(["delay"] if options["trigger"] != "none" else []), "for", "quiet"]
+    parts = " + ".join(f"{name} {format_duration(options[name])}" for name in names)
+    return f"{parts} = {format_duration(sum(int(options[name]) for name in names))}"
 
 
 def series(
@@ -68,7 +100,7 @@ def series(
                 nemesis=name,
                 kind=chosen.kind,
                 at=delay if trigger else begin,
-                duration=options["for"],
+                duration=int(options["for"]),
                 target=chosen.target,
                 trigger=trigger,
                 after=begin if trigger else 0,

@@ -12,6 +12,7 @@ from chaos import scenario
 from chaos.model import registry
 from chaos.model.errors import BadInput
 from chaos.model.settings import Setting
+from chaos.scenario_flags import from_flags
 from chaos.scenario_text import write_toml
 from results.store import writing
 
@@ -31,7 +32,7 @@ _HEAD = """\
 @click.option("--workload", metavar="NAME", default="queue", show_default=True, help="What is asked of it.")
 def command(file: Path, **flags: Any) -> int:
     """Write a commented scenario to FILE (scenario.toml), with every setting there is."""
-    resolved = scenario.from_flags(None, **flags)
+    resolved = from_flags(None, **flags)
     text = commented(resolved)
     with writing(file):
         try:

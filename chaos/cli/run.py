@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -13,15 +11,18 @@ from typing import Any
 import click
 
 from chaos.cli import options
+from chaos.cli.dry_run import show
 from chaos.cli.output import exit_code, out, print_json, print_verdict
 from chaos.cli.progress import Shown, progress
-from chaos.controller import Interrupted, Outcome, execute
+from chaos.controller import Interrupted, Outcome, execute, refuse
 from chaos.model import registry
 from chaos.model.errors import EXIT_INTERRUPTED, BadInput, SplitbrainError
 from chaos.model.schedule import Schedule
-from chaos.model.settings import format_duration
-from chaos.scenario import Scenario, from_flags, plan
+from chaos.model.settings import LONGEST
+from chaos.scenario import Scenario, plan
+from chaos.scenario_flags import from_flags
 from checkers.run import check_all
+from nemesis.base import View
 from results.ledger import Ledger
 from results.publish import publish
 from results.store import DONE, FAILED, RunDirectory, Store
@@ -60,18 +61,16 @@ def command(
 
         splitbrain run --broker rabbitmq-quorum --nemesis partition,kill --time 60s
     """
-    resolved = from_flags(scenario, sets=sets, **flags)
-    planned = plan(resolved) if schedule is None else read_schedule(schedule)
+    resolved = from_flags(scenario, sets=sets, able=refuse, **flags)
+    planned = plan(resolved) if schedule is None else read_schedule(schedule, resolved.cluster.names())
+    refuse(resolved, planned)
     if dry_run:
-        show_plan(resolved, planned, as_json)
+        show(resolved, planned, as_json)
         return 0
     directory = begin(store, resolved, planned)
     with directory.held():
         try:
             return conduct(directory, resolved, planned, keep=keep, as_json=as_json)
-        except BadInput:
-            shutil.rmtree(directory.path)  # it was refused before anything began, so there is no run
-            raise
         except Interrupted:
             fail(directory, "interrupted before the work began")
             click.echo("splitbrain: interrupted before there was anything to judge", err=True)
@@ -143,10 +142,10 @@ def fail(directory: RunDirectory, problem: str) -> None:
     publish(directory, history, (), problem=problem)
 
 
-def read_schedule(path: Path) -> Schedule:
-    """The faults in a file. Raises BadInput for one that cannot be carried out."""
+def read_schedule(path: Path, nodes: tuple[str, ...]) -> Schedule:
+    """The faults in a file. Raises BadInput for one that cannot be carried out on these nodes."""
     try:
-        schedule = Schedule.loads(path.read_text(encoding="utf-8"), str(path))
+        schedule = Schedule.loads(path.read_text(encoding="utf-8-sig"), str(path))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -155,27 +154,20 @@ def read_schedule(path: Path) -> Schedule:
         if times > 1:
             raise BadInput(f"{path}: {times} faults are called {name!r}; give each an id of its own")
     for fault in schedule.faults:
+        where = f"{path}: fault {fault.id!r}"
         try:
-            registry.find(registry.NEMESES, fault.nemesis)
+            nemesis = registry.find(registry.NEMESES, fault.nemesis)()
         except BadInput as error:
-            raise BadInput(f"{path}: fault {fault.id!r}: {error}") from None
+            raise BadInput(f"{where}: {error}") from None
         for name in ("at", "duration", "after"):
-            if not isinstance(value := getattr(fault, name), int) or value < 0:
-                raise BadInput(f"{path}: fault {fault.id!r}: {name}: {value!r} is not a number of ns, 0 or more")
+            value = getattr(fault, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LONGEST:
+                raise BadInput(f"{where}: {name}: {value!r} is not a number of ns, 0 or more")
+        try:
+            nemesis.verbs(fault.args)
+            hurts = nemesis.resolve(fault, View(nodes, nodes[0]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise BadInput(f"{where}: {fault.nemesis!r} cannot carry it out: {type(error).__name__}: {error}") from None
+        if not hurts:
+            raise BadInput(f"{where}: {fault.target!r} is nobody among {', '.join(nodes)}")
     return schedule
-
-
-def show_plan(scenario: Scenario, schedule: Schedule, as_json: bool) -> None:
-    """Print what would be run."""
-    if as_json:
-        print_json({"scenario": scenario.dumps(), "schedule": json.loads(schedule.dumps())})
-        return
-    click.echo(scenario.dumps())
-    click.echo(f"# {len(schedule.faults)} faults, counted from the beginning of the work:")
-    for fault in schedule.faults:
-        when = format_duration(fault.at)
-        if fault.trigger is not None:
-            when = f"{when} after {fault.trigger} (once {format_duration(fault.after)} have passed)"
-        told = f" {dict(fault.args)}" if fault.args else ""
-        lasting = format_duration(fault.duration)
-        click.echo(f"#   {fault.id:14}  at {when} for {lasting}: {fault.nemesis} {fault.kind}, {fault.target}{told}")

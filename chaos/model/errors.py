@@ -43,7 +43,15 @@ class BadHistory(BadInput):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A clause for the end of an error: the nearest known word, or all of them where none is near."""
     names = sorted(known)
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean {near[0]!r}?"
+    if (near := nearest(word, names)) is not None:
+        return f"did you mean {near!r}?"
     return f"known: {', '.join(names)}" if names else "there are none"
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant: one spelt much the same, else one that begins so or has it in it."""
+    names = sorted(known)
+    folded = word.casefold()
+    near = difflib.get_close_matches(folded, names, n=1, cutoff=0.6)
+    within = [name for name in names if len(folded) >= 3 and folded in name.casefold()]
+    return next(iter(near or sorted(within, key=lambda name: not name.casefold().startswith(folded))), None)

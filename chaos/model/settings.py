@@ -8,18 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from chaos.model.errors import BadInput, did_you_mean
 
 _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
+LONGEST = 10**5 * _UNITS["h"]  # ns; 11 years, so that sums of a few stay within 64 bits
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|min|m|h)")
 
 
 def parse_duration(text: object) -> int:
     """Text such as "250ms", "10s" or "1m30s" as integer nanoseconds, with an optional sign.
 
-    Raises ValueError for anything else, bare numbers included: a duration carries its unit.
+    Raises ValueError for anything else, bare numbers included: a duration carries its unit; and for one above LONGEST.
     """
     if isinstance(text, str):
         body = text.strip()
@@ -27,22 +29,39 @@ def parse_duration(text: object) -> int:
         body = body.lstrip("+-")
         parts = _DURATION.findall(body)
         if parts and "".join(number + unit for number, unit in parts) == body:
-            return sign * sum(round(float(number) * _UNITS[unit]) for number, unit in parts)
+            ns = sum(round(Decimal(number) * _UNITS[unit]) for number, unit in parts)
+            if ns > LONGEST:
+                raise ValueError(f"{text!r} is longer than anybody waits: at most {LONGEST // _UNITS['h']}h")
+            return sign * ns
     raise ValueError(f'{text!r} is not a duration: write a number with a unit, such as "250ms", "10s" or "2m"')
 
 
+class Duration(int):
+    """Nanoseconds that know how a person wrote them."""
+
+    written: str
+
+
 def format_duration(ns: int) -> str:
-    """The shortest text that `parse_duration` reads back the same, with at most three decimals."""
-    for unit in ("m", "s", "ms", "us"):
-        size = _UNITS[unit]
-        if abs(ns) >= size and ns * 1000 % size == 0 and (unit != "m" or ns % size == 0):
-            return f"{ns / size:.3f}".rstrip("0").rstrip(".") + unit
+    """As it was written; else the shortest text in seconds or less that `parse_duration` reads back the same, with at
+    most three decimals."""
+    if isinstance(ns, Duration):
+        return ns.written
+    sign, size = ("-" if ns < 0 else ""), abs(ns)
+    for unit in ("s", "ms", "us"):
+        whole, rest = divmod(size, _UNITS[unit])
+        if (whole or ns == 0) and rest * 1000 % _UNITS[unit] == 0:
+            return f"{sign}{whole}" + f".{rest * 1000 // _UNITS[unit]:03}".rstrip("0").rstrip(".") + unit
     return f"{ns}ns"
 
 
 def duration(value: object) -> int:
     """Setting type: a duration with its unit, kept in ns; integers are taken as ns already parsed."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else parse_duration(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    ns = Duration(parse_duration(value))
+    ns.written = str(value).strip()
+    return ns
 
 
 def _bounded(value: float, low: float | None, high: float | None) -> None:
@@ -136,7 +155,7 @@ class Setting:
 
     `default` is written as a person would write it ("10s") and goes through `convert` too. `follows`: a setting of a
     checker takes the value of the cluster's or workload's setting of that name, where that has one and it is not told
-    its own.
+    its own. `scaled`: a duration whose default is meant for a minute of work; for less, it shrinks in proportion.
     """
 
     name: str
@@ -144,6 +163,7 @@ class Setting:
     default: Any
     meaning: str
     follows: str | None = None
+    scaled: bool = False
 
 
 def resolve(settings: Sequence[Setting], given: Mapping[str, Any], where: str) -> dict[str, Any]:

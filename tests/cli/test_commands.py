@@ -18,6 +18,7 @@ from chaos.cli import main
 from chaos.controller import Interrupted
 from chaos.model.history import History
 from chaos.model.op import CONTROLLER, INVOKE, OK, Op
+from chaos.scenario_flags import from_flags
 from results.ledger import open_entries
 from results.publish import publish
 from results.store import RunDirectory, Store
@@ -110,6 +111,23 @@ def test_a_dry_run_starts_nothing(invoke: Invoke, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_dry_run_is_plain_to_read(invoke: Invoke) -> None:
+    sets = ("--set", "nemesis.kill.trigger=leader-change", "--set", "nemesis.kill.delay=1500ms")
+    nemesis = ("--nemesis", "clock,kill", "--time", "1m")
+    told = invoke("run", "--broker", "rabbitmq-quorum", *nemesis, *sets, "--dry-run").stdout
+    for line in ('time = "1m"', 'jump = "1h"', 'every = "20s"', 'delay = "1500ms"', 'delay = "0s"', 'drain = "120s"'):
+        assert line in told.splitlines()
+    assert [" ".join(line.split()) for line in told.splitlines() if line.startswith("#")] == [
+        "# 5 faults, counted from the beginning of the work:",
+        "# clock-1 at 7.2 s for 10.0 s clock rate: minority, rate 0.6398",
+        "# kill-1 1.5 s after the first leader-change from 12.8 s on for 4.0 s kill: majority",
+        "# clock-2 at 27.6 s for 10.0 s clock jump: majority, offset 1200.6 s",
+        "# kill-2 1.5 s after the first leader-change from 34.8 s on for 4.0 s kill: one",
+        "# clock-3 at 45.0 s for 10.0 s clock strobe: leader, offset -1.8 s, strobe 0.2 s",
+    ]
+    assert tomllib.loads(told)["workload"]["time"] == "1m"
+
+
 def test_a_saved_schedule_is_injected_as_it_stands(invoke: Invoke, tmp_path: Path) -> None:
     words = ("run", "--broker", "rabbitmq-quorum", "--nemesis", "partition", "--time", "60s", "--dry-run", "--json")
     schedule = json.loads(invoke(*words).stdout)["schedule"]
@@ -145,14 +163,28 @@ def test_a_schedule_that_cannot_be_carried_out_is_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["one.json"]
 
 
-def test_what_a_cluster_cannot_do_is_a_failed_run_with_a_report(
-    invoke: Invoke, store: Store, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--json",), ("--dry-run", "--json")])
+def test_what_a_cluster_cannot_do_is_refused_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
 ) -> None:
-    assert main.run(["run", "--broker", "null", "--nemesis", "partition", "--time", "60s"]) in (254, 255)
-    assert "needs to cut, which cannot be done here" in capsys.readouterr().err
-    for directory in store.runs():
-        assert directory.run().status == "failed"
-        assert "needs to cut" in directory.report.read_text()
+    monkeypatch.chdir(tmp_path)
+    assert main.run(["run", "--broker", "null", "--nemesis", "partition", "--time", "60s", *more]) == 254
+    out, err = capsys.readouterr()
+    problem = "nemesis[0]: 'partition' needs 'cut', which this cluster cannot do: there is nothing to hurt"
+    assert (out, err) == ("", f"splitbrain: error: --nemesis: {problem}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_containers_have_no_power_to_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("run", "--broker", "rabbitmq-quorum", "--nemesis", "power-off")
+    assert main.run([*words, "--on", "docker", "--dry-run"]) == 254
+    said = capsys.readouterr().err
+    assert "nemesis[0]: 'power-off' needs 'power-off', which this cluster cannot do: a container shares" in said
+    assert said.endswith("; a simulated cluster can do it\n")
+    assert main.run([*words, "--dry-run"]) == 0
 
 
 def test_a_history_file_is_checked(invoke: Invoke, tmp_path: Path) -> None:
@@ -294,9 +326,7 @@ def test_init_writes_a_scenario_that_runs_and_overwrites_nothing(
 ) -> None:
     invoke("init", "new.toml", "--nemesis", "partition,kill")
     text = (tmp_path / "new.toml").read_text()
-    assert scenario.load(tmp_path / "new.toml") == scenario.from_flags(
-        broker="rabbitmq-quorum", nemesis="partition,kill"
-    )
+    assert scenario.load(tmp_path / "new.toml") == from_flags(broker="rabbitmq-quorum", nemesis="partition,kill")
     assert main.run(["init", "new.toml"]) == 254
     assert "new.toml is there already, and is left as it is" in capsys.readouterr().err
     assert (tmp_path / "new.toml").read_text() == text

@@ -33,7 +33,12 @@ def splitbrain(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProces
         (["run", "--seed"], "requires an argument"),
         (["run", "a", "b"], "unexpected extra argument"),
         (["run", "missing.toml"], "missing.toml: cannot be read: No such file or directory"),
-        (["run"], "cluster.broker: missing: which broker?"),
+        (["run"], "For example: splitbrain run --broker rabbitmq-quorum --nemesis partition,kill --time 60s;"),
+        (
+            ["run", "rabbitmq-quorum@4.0"],
+            "no such file; for the broker of that name write --broker rabbitmq-quorum@4.0",
+        ),
+        (["run", "--broker", "rabbit"], "did you mean 'rabbitmq-quorum'?"),
         (["run", "--broker", "rabbitmq-qourum"], "did you mean 'rabbitmq-quorum'?"),
         (["run", "--broker", "null", "--nemesis", "partitoin"], "did you mean 'partition'?"),
         (["run", "--broker", "null", "--set", "workload.rat=1"], "did you mean 'rate'?"),

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from chaos.model import registry
 from chaos.model.schedule import VERBS, Fault, Schedule
-from chaos.model.settings import BadKey, resolve
+from chaos.model.settings import BadKey, format_duration, resolve
 from nemesis.base import Nemesis, View
 from nemesis.clock import Clock
 from nemesis.packets import Loss
 from nemesis.partition import Partition
 from nemesis.process import Kill, Pause, PowerOff, Restart
-from nemesis.timing import Chosen, deck, series, timing
+from nemesis.timing import MINUTE, Chosen, deck, needed, series, timing, within
 
 S = 1_000_000_000
 NEMESES: list[type[Nemesis]] = [Partition, Kill, Pause, Restart, PowerOff, Clock, Loss]
@@ -83,7 +83,7 @@ def test_every_fault_lies_within_its_bounds(
     [
         ("every", "99ms", "x.every: '99ms' is too short: at least 100ms"),
         ("for", "0s", "x.for: '0s' is too short: at least 1ms"),
-        ("start", "-1s", "x.start: '-1s' is too short: at least 0ns"),
+        ("start", "-1s", "x.start: '-1s' is too short: at least 0s"),
         ("trigger", "leader", "x.trigger: 'leader' is not one of them: did you mean 'leader-change'?"),
     ],
 )
@@ -117,6 +117,37 @@ def test_a_minute_with_defaults_is_a_sensible_series(nemesis: type[Nemesis]) -> 
                 assert action.verb in VERBS
                 assert action.verb in nemesis().verbs(options)
                 assert action.verb in nemesis().verbs(fault.args)  # as the controller asks
+
+
+@nemeses
+def test_defaults_are_for_a_minute_of_work_or_more(nemesis: type[Nemesis]) -> None:
+    assert within(nemesis.settings, MINUTE) == within(nemesis.settings, 100 * MINUTE) == tuple(nemesis.settings)
+    shorter = resolve(within(nemesis.settings, 30 * S), {}, "x")
+    whole = options_of(nemesis)
+    assert {
+        name: value * 2 for name, value in shorter.items() if name in ("every", "for", "start", "jitter", "quiet")
+    } == {name: value for name, value in whole.items() if name in ("every", "for", "start", "jitter", "quiet")}
+    assert {name for name in whole if whole[name] != shorter[name]} == {"every", "for", "start", "jitter", "quiet"}
+
+
+@given(nemesis=st.sampled_from(NEMESES), span=st.integers(S, MINUTE), seed=st.integers(0, 2**32))
+def test_short_work_meets_a_fault_too(nemesis: type[Nemesis], span: int, seed: int) -> None:
+    options = resolve(within(nemesis.settings, span), {}, "x")
+    faults = nemesis().plan(options, ("n1", "n2", "n3"), span, Random(seed))
+    assert 1 <= len(faults) <= 4
+    assert all(fault.at + fault.duration + options["quiet"] <= span for fault in faults)
+
+
+def test_what_is_told_does_not_shrink() -> None:
+    options = resolve(within(timing(every="20s", for_="8s"), 10 * S), {"for": "8s", "quiet": "0s"}, "x")
+    assert {name: format_duration(options[name]) for name in ("every", "for", "start", "jitter", "quiet")} == {
+        "every": "3.3s", "for": "8s", "start": "830ms", "jitter": "500ms", "quiet": "0s",
+    }  # fmt: skip
+    assert needed(options) == "start 830ms + for 8s + quiet 0s = 8.83s"
+    assert (
+        needed(options | {"trigger": "leader-change", "delay": S})
+        == "start 830ms + delay 1s + for 8s + quiet 0s = 9.83s"
+    )
 
 
 @nemeses

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from chaos import scenario
 from chaos.model.errors import EXIT_BAD_INPUT, BadInput, SplitbrainError
-from chaos.scenario import ClusterPart, NemesisPart, Scenario, WorkloadPart, from_flags, loads, plan
+from chaos.model.settings import BadKey
+from chaos.scenario import ClusterPart, NemesisPart, Scenario, WorkloadPart, loads, plan
+from chaos.scenario_flags import from_flags
 
 S = 1_000_000_000
 
@@ -218,7 +220,7 @@ REFUSED = [
     ('"queue"', '"queu"', "s:11: workload.name: no 'queu' among the workloads; did you mean 'queue'?"),
     ("rate", "rte", "s:12: workload.rte: unknown setting 'rte'; did you mean 'rate'?"),
     ('"30s"', '"0s"', "s:13: workload.time: '0s' is no time at all: write a duration above zero, such as \"60s\""),
-    ('"30s"', '"3s"', "s:15: nemesis[0]: not one fault of 'partition' fits in 3s of work; work longer"),
+    ('"30s"', '"3s"', "s:15: nemesis[0]: not one fault of 'partition' fits in 3s of work"),
     ("rabbitmq-quorum@", "rabbitmq-qorum@", "s:6: cluster.broker: no 'rabbitmq-qorum' among the brokers; did you mean"),
     ("@3.10", "@3.1", "s:6: cluster.broker: no version '3.1' of 'rabbitmq-quorum' simulated; did you mean '3.10'?"),
     ("nodes = 5", "nodes = 10", "s:7: cluster.nodes: 10 is out of range: at least 1, at most 9"),
@@ -305,7 +307,7 @@ def test_a_scenario_that_is_not_one(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({}, "cluster.broker: missing: which broker? known: other, rabbitmq-quorum"),
+        ({}, "which broker (other, rabbitmq-quorum), or which scenario file? For example: splitbrain run --broker "),
         ({"broker": "oter"}, "--broker: cluster.broker: no 'oter' among the brokers; did you mean 'other'?"),
         ({"broker": "other", "nodes": "x"}, "--nodes: cluster.nodes: 'x' is not a whole number"),
         ({"broker": "other", "seed": "-3"}, "--seed: seed: -3 is out of range: at least 0"),
@@ -333,6 +335,126 @@ def test_flags_that_cannot_be_used(flags: dict[str, object], message: str) -> No
     with pytest.raises(BadInput) as caught:
         from_flags(**flags)  # type: ignore[arg-type]
     assert str(caught.value).startswith(message)
+
+
+FILE = """\
+schema = 1
+[cluster]
+broker = "rabbitmq-quorum"
+nodes = 5
+settings = { election = "1s" }
+[workload]
+name = "queue"
+time = "30s"
+[[nemesis]]
+name = "kill"
+every = "20s"
+[expect]
+faults = "bite"
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"time": "5s"}, "--time: nemesis[0]: not one fault of 'kill' fits in 5s of work"),
+        ({"time": "5s", "seed": 3}, "--time: nemesis[0]: not one fault of 'kill' fits in 5s of work"),
+        ({"sets": ["nemesis.kill.for=1m", "seed=3"]}, "--set: nemesis[0]: not one fault of 'kill' fits in 30s of work"),
+        ({"nemesis": "none"}, "--nemesis: expect.faults: 'bite' needs a fault, and there is no [[nemesis]]"),
+        ({"on": "docker"}, "--on: cluster.settings.election: 'election' is a setting of 'rabbitmq-quorum' simulated"),
+        ({"broker": "other"}, "--broker: cluster.settings.election: "),
+        (
+            {"nemesis": "kill", "time": "9s"},
+            "--time: nemesis[0]: not one fault of 'kill' fits in 9s of work",
+        ),
+        (
+            {"time": "20s", "nemesis": "kill", "sets": ["nemesis.kill.for=18s"]},
+            "--time and --set: nemesis[0]: not one fault of 'kill' fits in 20s of work",
+        ),
+        ({"sets": ["nemesis.kill.evry=1s"], "time": "25s"}, "--set: nemesis[0].evry: unknown setting 'evry'"),
+    ],
+)
+def test_what_a_flag_brought_about_is_not_laid_to_the_file(
+    tmp_path: Path, flags: dict[str, object], message: str
+) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(FILE)
+    with pytest.raises(BadInput) as caught:
+        from_flags(file, **flags)  # type: ignore[arg-type]
+    assert str(caught.value).startswith(message)
+
+
+def test_what_the_file_says_is_not_laid_to_a_flag(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(FILE.replace("every", "evry"))
+    with pytest.raises(BadInput) as caught:
+        from_flags(file, time="40s", seed=3)
+    assert str(caught.value).startswith(f"{file}:11: nemesis[0].evry: unknown setting 'evry'")
+
+
+def test_what_cannot_be_run_is_placed_like_what_cannot_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(FILE)
+
+    def able(made: Scenario) -> None:
+        if made.nemeses and made.cluster.nodes == 5:
+            raise BadKey("nemesis[0]", "cannot be done")
+
+    def refused(**flags: object) -> str:
+        with pytest.raises(BadInput) as caught:
+            from_flags(file, able=able, **flags)  # type: ignore[arg-type]
+        return str(caught.value)
+
+    assert refused() == f"{file}:9: nemesis[0]: cannot be done"
+    assert refused(seed=5) == f"{file}:9: nemesis[0]: cannot be done"
+    assert refused(nemesis="kill") == "--nemesis: nemesis[0]: cannot be done"
+    assert from_flags(file, able=able, nodes=4).cluster.nodes == 4
+
+
+def test_a_name_of_a_broker_is_no_file() -> None:
+    with pytest.raises(
+        BadInput, match=r"^rabbitmq-quorum@4.0: there is no such file; .* --broker rabbitmq-quorum@4.0$"
+    ):
+        from_flags(Path("rabbitmq-quorum@4.0"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "s.toml:1: schema: missing; write schema = 1"),
+        (b"\xef\xbb\xbf", "s.toml:1: schema: missing; write schema = 1"),
+        (b"\x7fELF\x02\x01\x01\x00\x00", "s.toml:1: not TOML: "),
+        (b"\xff\xfes\x00", "s.toml: not a scenario: it is not UTF-8 text"),
+        (b"# \n" * 40_000, "s.toml: not a scenario: it is larger than 64 KB"),
+        (b"\xc3\xa9" * 60_000, "s.toml: not a scenario: it is larger than 64 KB"),
+        (b"a." * 30_000 + b"a = 1", "s.toml: not a scenario: it is nested too deeply"),
+        (b"a." * 20 + b"a = 1", "s.toml: not a scenario: it is nested too deeply"),
+        (b"a." * 18 + b"a = 1", "s.toml:1: a: unknown key"),
+        (b"seed = " + b"9" * 5000, "s.toml: not TOML: Exceeds the limit (4300 digits) for integer string conversion"),
+        (b"a = " + b"[" * 60_000, "s.toml"),
+    ],
+)
+def test_a_file_that_holds_something_else(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "s.toml").write_bytes(content)
+    with pytest.raises(BadInput) as caught:
+        scenario.load(tmp_path / "s.toml")
+    assert str(caught.value).startswith(f"{tmp_path}/{message}")
+
+
+@pytest.mark.parametrize("prefix", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_editors_of_all_kinds_write_scenarios(tmp_path: Path, prefix: str, end: str) -> None:
+    file = tmp_path / "s.toml"
+    file.write_bytes((prefix + FILE.replace("\n", end)).encode())
+    assert scenario.load(file).workload.time_ns == 30 * S
+    file.write_bytes((prefix + FILE.replace("every", "evry").replace("\n", end)).encode())
+    with pytest.raises(BadInput, match=r"s\.toml:11: nemesis\[0\]\.evry: "):
+        scenario.load(file)
+
+
+def test_a_directory_is_no_scenario(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r": cannot be read: Is a directory$"):
+        scenario.load(tmp_path)
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
