@@ -58,7 +58,7 @@ class Distribution:
         if not self._can_shake_hands(one, other):
             self._attempt(pair)
             return
-        del self._trying[pair]
         connection = self._network.connect(one.name, other.name, REPLICATION, self._patience, BEAT)
         one.connected(other.name, connection, 0)
         other.connected(one.name, connection, 1)
+        del self._trying[pair]  # only now: an end that still held an old connection has just lost it, and reached out

@@ -225,3 +225,15 @@ def test_a_cut_between_followers_bites_by_their_heartbeats_also_when_they_die_in
         assert (await cluster.undo("g")).bit is True
 
     simulate(main)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_connection_that_one_side_still_held_is_replaced_once(seed: int) -> None:
+    async def main(cluster: SimulatedCluster, watcher: Watcher) -> int:
+        await cluster.inject("f", cut(cluster, "n1"))
+        await seconds(5.6)  # by now some ends have lost patience, and some have not
+        await cluster.undo("f")
+        await seconds(15)
+        return max(sum("connected to n" in line for line in node.log) for node in cluster.by_name.values())
+
+    assert simulate(main, seed=seed, net_ticktime="5s") <= 5  # two at first, and each perhaps replaced
