@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable
+from functools import partial
 from typing import TypeVar
 
 from chaos.kernel.clock import MILLISECOND, SECOND
@@ -127,11 +128,12 @@ class Consumer:
         op = self._worker.begin("ack", key=self._queue, value=id_)
         self._acks += 1
         done = asyncio.ensure_future(client.ack(delivery))
-        done.add_done_callback(lambda answer: self._acknowledged(op, answer))
+        done.add_done_callback(partial(self._acknowledged, op))
 
     def _acknowledged(self, op: int, answer: asyncio.Future[bool]) -> None:
         self._acks -= 1
-        self._something.set()
+        if self._stopping:
+            self._something.set()
         if answer.cancelled():
             return
         error = answer.exception()

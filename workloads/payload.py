@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _MAGIC = b"SB1\0"
 _HEAD = struct.Struct("!4sqIQH")
@@ -24,8 +24,7 @@ class Corrupt(Exception):
     """A message that was ours and is damaged. Its argument says how; nothing in it can be believed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(NamedTuple):
     """id: unique per publish attempt. producer: the process that published. sequence: its place among those of the
     worker. queue: where it was sent."""
 

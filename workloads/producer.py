@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from chaos.kernel.clock import SECOND, sleep_until
 from chaos.kernel.generators import Intent
@@ -81,7 +82,7 @@ class Producer:
         op = worker.begin("publish", key=queue, value=id_)
         self._in_flight += 1
         confirm = asyncio.ensure_future(client.publish(queue, body))
-        confirm.add_done_callback(lambda done: self._answered(op, done))
+        confirm.add_done_callback(partial(self._answered, op))
         self._deadlines.watch(op)
 
     def _answered(self, op: int, confirm: asyncio.Future[None]) -> None:

@@ -35,7 +35,6 @@ class Recorder:
         self._open: dict[int, tuple[int, str, str | None, int | None, str | None, int | None]] = {}
         self._flush: asyncio.TimerHandle | None = None
         self._waiting: list[asyncio.Future[None]] = []
-        self.counts: dict[tuple[str, OpType], int] = {}
         self.closed = False
         self.on_op: Callable[[str, OpType, int], None] | None = None
         self.on_failure: Callable[[OSError], None] | None = None
@@ -179,8 +178,6 @@ class Recorder:
                 incarnation,
             )
         )
-        counted = (f, type_)
-        self.counts[counted] = self.counts.get(counted, 0) + 1
         if self.on_op is not None:
             self.on_op(f, type_, now)
         if len(self._rows) >= FLUSH_ROWS:

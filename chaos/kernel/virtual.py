@@ -46,8 +46,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def at(self, time: int, callback: Callable[..., object], *args: Any) -> None:
         """Call back at a virtual time (ns), or now if that is past. It cannot be cancelled."""
-        self._sequence += 1
-        heappush(self._heap, (time if time > self._now else self._now, self._sequence, callback, args))
+        self._sequence = sequence = self._sequence + 1
+        heappush(self._heap, (time if time > self._now else self._now, sequence, callback, args))
 
     def time(self) -> float:
         """Virtual seconds, as asyncio wants them."""
@@ -76,22 +76,23 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._ready.append(handle)
 
     def _run_once(self) -> None:
-        ready = self._ready
-        heap = self._heap
-        happened = 0
-        while not ready:
-            if not heap:
-                if self._stopping:
-                    return
-                raise NothingLeft("every task waits and no event is to come")
-            self._now, _, callback, args = heappop(heap)
-            callback(*args)
-            happened += 1
-        self.happened += happened
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle.cancelled():
-                handle._run()
+        """All rounds until the loop is to stop: asyncio calls it in a loop of its own, which would cost more."""
+        ready, heap = self._ready, self._heap
+        while True:
+            while not ready:
+                if not heap:
+                    if self._stopping:
+                        return
+                    raise NothingLeft("every task waits and no event is to come")
+                self._now, _, callback, args = heappop(heap)
+                self.happened += 1
+                callback(*args)
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
+            if self._stopping:
+                return
 
     def _write_to_self(self) -> None:
         """Nothing to wake: a signal handler's callback is seen before the next event."""

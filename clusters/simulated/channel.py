@@ -7,6 +7,7 @@ too: one that was seen already is dropped, and after a gap the leader is asked t
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chaos.kernel.clock import MILLISECOND, SECOND
@@ -218,7 +219,7 @@ class Channel:
     def attach(self, connection: Connection) -> None:
         """Serve end 1 of a connection."""
         self._connection = connection
-        connection.receive[1] = lambda batch: self.node.event(self._receive, batch)
+        connection.receive[1] = partial(self.node.event, self._receive)
         connection.lost[1] = lambda reason: self.node.event(self.node.end_channel, self.number)
 
     def to_client(self, message: Message) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from chaos.kernel.clock import SECOND
@@ -169,7 +170,7 @@ class Node:
         if old is not None:
             old[0].drop(old[1], "replaced")
         self._peers[peer] = (connection, end)
-        connection.receive[end] = lambda batch: self.event(self._dispatch, peer, batch)
+        connection.receive[end] = partial(self.event, self._dispatch, peer)
         connection.lost[end] = lambda reason: self.event(self._disconnected, peer, connection, reason)
         self.event(self._up, peer)
 
@@ -334,17 +335,15 @@ class Node:
 
     def _finish(self) -> None:
         """Carry out what an event led to, and what that leads to within the node."""
-        while True:
-            while self._touched:
-                touched, self._touched = self._touched, {}
-                for queue, replica in touched.items():
-                    replica.flush()
-                    if replica.effects:
-                        self._execute(queue, replica)
-            if not self._local:
-                return
-            batch, self._local = self._local, []
-            self._dispatch(self.name, batch)
+        while self._touched or self._local:
+            touched, self._touched = self._touched, {}
+            for queue, replica in touched.items():
+                replica.flush()
+                if replica.effects:
+                    self._execute(queue, replica)
+            if self._local:
+                batch, self._local = self._local, []
+                self._dispatch(self.name, batch)
 
     def _execute(self, queue: str, replica: Replica) -> None:
         effects, replica.effects = replica.effects, []
