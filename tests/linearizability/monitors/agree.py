@@ -1,0 +1,72 @@
+"""A monitor against the definition: the same verdict for each history, alone and among other objects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from random import Random
+from typing import NamedTuple
+
+from checkers.linearizability.calls import Calls
+from checkers.linearizability.monitors import MONITORS
+from checkers.linearizability.verdict import Decision, Refused
+from tests.linearizability.monitors import small, wing_gong
+from tests.linearizability.monitors.wing_gong import Op, Step, linearizable
+
+
+class Case(NamedTuple):
+    """How to make histories, what they mean, and who decides them."""
+
+    make: Callable[[Random], list[Op]]
+    step: Step
+    initial: Hashable
+    decide: Callable[[Calls], Decision]
+
+
+CASES = {
+    "fifo": Case(small.queue, wing_gong.fifo, (), MONITORS["fifo"]),
+    "bag": Case(lambda rng: small.queue(rng, False), wing_gong.bag, (), MONITORS["bag"]),
+}
+
+
+def agree(case: Case, rng: Random, count: int, seen: Counter[str]) -> None:
+    """Linearizable histories are decided twenty at once, as objects of one. The others each by itself, and some among
+    linearizable ones, where it must be their object that is blamed."""
+    good: list[list[Op]] = []
+    for _ in range(count):
+        ops = case.make(rng)
+        if linearizable(ops, case.step, case.initial):
+            good.append(ops)
+            continue
+        decision = _decide(case, [ops])
+        seen[decision.violation.rule if decision and decision.violation else "refused"] += 1
+        assert decision is None or decision.valid is False, (decision, ops)
+        if decision is not None and len(good) > 3 and rng.random() < 0.1:
+            objects = [*good[-3:], ops, *good[:2]]
+            among = _decide(case, objects)
+            assert among is None or (among.violation and _objects(among, objects) == {3}), (among, objects)
+    for start in range(0, len(good), 20):
+        _valid(case, good[start : start + 20], seen)
+
+
+def _valid(case: Case, histories: list[list[Op]], seen: Counter[str]) -> None:
+    decision = _decide(case, histories)
+    if decision is None and len(histories) > 1:  # one of them is refused
+        for ops in histories:
+            _valid(case, [ops], seen)
+        return
+    seen["refused" if decision is None else "valid"] += len(histories)
+    if decision is not None and not decision.valid:
+        raise AssertionError(decision, [histories[place] for place in _objects(decision, histories)])
+
+
+def _decide(case: Case, histories: list[list[Op]]) -> Decision | None:
+    try:
+        return case.decide(small.columns(histories))
+    except Refused:
+        return None
+
+
+def _objects(decision: Decision, histories: list[list[Op]]) -> set[int]:
+    assert decision.violation is not None
+    return {int(small.columns(histories).key[row]) for row in decision.violation.rows}
