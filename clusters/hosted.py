@@ -218,8 +218,9 @@ class HostedCluster:
         except Unknown as error:
             return str(error)
         for queue in self._queues:
-            if queue in views and not self._broker.queue_state(node, views[queue]).serves:
-                return f"its replica of {queue} is {views[queue]['role']}, and knows no leader"
+            if queue in views and not (state := self._broker.queue_state(node, views[queue])).serves:
+                knows = f"knows {state.leader} as leader" if state.leader else "knows no leader"
+                return f"its replica of {queue} is in the state {views[queue]['role']}, and {knows}"
         return None
 
     async def counts(self, queue: str) -> Counts:

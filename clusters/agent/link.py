@@ -51,8 +51,8 @@ class Offset:
 
 
 class AgentLink:
-    """Requests to one agent, many at a time, a callback for what it pushes, and one for when it is gone, with the reason,
-    unless that was asked for by `close`."""
+    """Requests to one agent, many at a time; a callback for what it pushes, and one, with the reason, for when it ends
+    unasked. It says why when the agent is gone."""
 
     def __init__(
         self,

@@ -2,8 +2,8 @@
 
 A link source -> target is hurt at the target, where its packets come in; where the target is not a node (clients), at
 the source, where they go out. Loss is drawn by nftables itself (numgen), so that it works where the kernel has no
-netem. Counters prove that packets were dropped. Faults on one link do not hide each other: each counts and marks what it
-would drop, and what is marked is dropped at the end.
+netem. Counters prove that packets were dropped. Faults on one link do not hide each other: each counts and marks what
+it would drop, and what is marked is dropped at the end.
 """
 
 from __future__ import annotations

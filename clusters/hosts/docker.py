@@ -20,24 +20,43 @@ from docker.types import IPAMConfig, IPAMPool
 
 from chaos.model.errors import SplitbrainError
 from chaos.model.schedule import POWER_OFF
+from clusters.hosts import owner
 from clusters.hosts.base import Channel, File, Host, Image
 from clusters.hosts.engine import engine, first_line, plainly
 from clusters.images.build import ensure
 
 LABEL = "splitbrain.run"
 NODE = "splitbrain.node"
+OWNER = "splitbrain.owner"  # which controller made it (see `owner`)
 MEMORY = "1g"  # of a container: so that a broker gone wild does not take the machine with it
+_GONE = "its container is gone: something else stopped or removed it"
 _NO_SUBNET = ("overlaps", "non-overlapping", "no available network", "fully subnetted")  # as versions have it
 SUBNETS = tuple(f"10.213.{block}.0/26" for block in range(100))  # tried when the engine's own pools are used up
 
 
-def clean(run: str | None = None) -> list[str]:
-    """Remove every container, network and volume that a run made, or all runs where none is named; says what.
+def runs() -> dict[str, str | None]:
+    """Every run that anything on this engine was made by, and who holds it now; None where nobody does any more.
+
+    Raises SplitbrainError when no engine answers.
+    """
+    api = engine().api
+    with plainly("cannot see what there is"):
+        found = [*api.containers(all=True, filters={"label": LABEL}), *api.networks(filters={"label": LABEL})]
+        found += api.volumes(filters={"label": LABEL})["Volumes"] or ()
+    held: dict[str, str | None] = {}
+    for labels in sorted((thing["Labels"] for thing in found), key=lambda labels: str(labels[LABEL])):
+        run = labels[LABEL]
+        held[run] = held.get(run) or owner.holder(labels.get(OWNER, ""))
+    return held
+
+
+def clean(run: str) -> list[str]:
+    """Remove every container, network and volume that a run made; says what.
 
     Raises SplitbrainError when no engine answers, or something could not be removed.
     """
     api = engine().api
-    label = {"label": LABEL if run is None else f"{LABEL}={run}"}
+    label = {"label": f"{LABEL}={run}"}
     removed = []
     with plainly("cannot clean up"):
         for container in api.containers(all=True, filters=label):
@@ -117,7 +136,7 @@ class DockerHosts:
     def _network(self) -> str:
         assert self._client is not None
         name = f"splitbrain-{self.run}"
-        labels = {LABEL: self.run}
+        labels = {LABEL: self.run, OWNER: owner.me()}
         problem = ""
         for subnet in (None, *SUBNETS):  # the engine picks best: it knows the host's routes
             ipam = IPAMConfig(pool_configs=[IPAMPool(subnet=subnet)]) if subnet else None
@@ -153,7 +172,7 @@ class DockerHosts:
                 self.image.tag,
                 name=full,
                 hostname=name,
-                labels={LABEL: self.run, NODE: name},
+                labels={LABEL: self.run, NODE: name, OWNER: owner.me()},
                 host_config=api.create_host_config(init=True, cap_add=["NET_ADMIN"], mem_limit=MEMORY),
                 networking_config=api.create_networking_config(
                     {network: api.create_endpoint_config(aliases=[name])}  # type: ignore[arg-type]  # wrong stub
@@ -196,13 +215,12 @@ class DockerHost:
         try:
             state = (await asyncio.to_thread(self._api.inspect_container, self._container))["State"]
         except NotFound:
-            return "its container is gone: something else removed it"
+            return _GONE
         except (DockerException, OSError) as error:
             return f"the Docker engine does not answer any more ({first_line(error)})"
         if state["Running"]:
             return None
-        killed = ", killed for want of memory" if state.get("OOMKilled") else ""
-        return f"its container ended (exit code {state['ExitCode']}{killed}): something else stopped it"
+        return "its container was killed for want of memory" if state.get("OOMKilled") else _GONE
 
     def _attach(self, argv: list[str]) -> Any:
         made = self._api.exec_create(self._container, argv, stdin=True, user="root")
