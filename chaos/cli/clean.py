@@ -9,35 +9,57 @@ from chaos.cli.output import print_json
 from chaos.model.errors import BadInput
 from chaos.scenario import SIMULATED
 from clusters.hosts import docker
-from results.store import Store
+from results.store import RunDirectory, Store
+from results.text import printable
 
 
 @click.command
 @click.argument("run", required=False)
 @click.option("--all", "everything", is_flag=True, help="What all runs on this engine made, those of other stores too.")
+@click.option("--force", is_flag=True, help="Take runs too that are going on.")
 @options.store
 @options.as_json
-def command(run: str | None, everything: bool, store: Store, as_json: bool) -> int:
+def command(run: str | None, everything: bool, force: bool, store: Store, as_json: bool) -> int:
     """Remove the containers, networks and volumes that a run made.
 
     RUN is an id, a unique prefix, `latest` or `last-invalid`. They are found by the run's label, so nothing else is
-    touched; what is stored of the run stays. A run that is going on is refused.
+    touched; what is stored of the run stays. A run that is going on is left alone, wherever its store is.
     """
     if everything == (run is not None):
         raise click.UsageError("say which RUN to clean up after, or --all")
-    directories = store.runs() if run is None else [store.find(run)]
-    for directory in directories:
-        if directory.running() and directory.run().on != SIMULATED:
-            raise BadInput(f"{directory.id} is going on; stop it first (Ctrl-C, or SIGTERM to its process)")
-    if run is not None and directories[0].run().on == SIMULATED:
-        removed = []  # a simulated cluster is gone with its process
+    if run is not None:
+        removed, left = _one(store.find(run), force), dict[str, str]()
     else:
-        removed = docker.clean(None if run is None else directories[0].id)
+        removed, left = _all(force)
     if as_json:
-        print_json({"removed": removed})
-    else:
-        for thing in removed:
-            click.echo(f"removed {thing}")
-        if not removed:
-            click.echo("there was nothing to remove")
+        print_json({"removed": removed, "going_on": left})
+        return 0
+    for thing in removed:
+        click.echo(f"removed {printable(thing)}")
+    for one, who in left.items():
+        click.echo(f"left {printable(one)} alone: it is going on ({printable(who)}); --force takes it too")
+    if not removed and not left:
+        click.echo("there was nothing to remove")
     return 0
+
+
+def _one(directory: RunDirectory, force: bool) -> list[str]:
+    """What was removed of a run. Raises BadInput for one that is going on."""
+    if directory.run().on == SIMULATED:
+        return []  # a simulated cluster is gone with its process
+    who = docker.runs().get(directory.id)
+    if (who is not None or directory.running()) and not force:
+        process = f" ({who})" if who else ""
+        raise BadInput(f"{directory.id} is going on{process}: stop it first, with Ctrl-C or SIGTERM, or say --force")
+    return docker.clean(directory.id)
+
+
+def _all(force: bool) -> tuple[list[str], dict[str, str]]:
+    """What was removed; and which runs were left alone, with who holds them."""
+    removed, left = list[str](), dict[str, str]()
+    for run, who in docker.runs().items():
+        if who is not None and not force:
+            left[run] = who
+        else:
+            removed += docker.clean(run)
+    return removed, left

@@ -17,7 +17,7 @@ from chaos.cli import options
 from chaos.cli.output import out, print_json
 from chaos.model import registry
 from chaos.model.errors import EXIT_ERROR, EXIT_VALID, SplitbrainError
-from clusters.hosts.docker import LABEL
+from clusters.hosts.docker import runs
 from clusters.hosts.engine import engine
 from results.store import Store
 from results.text import printable
@@ -110,14 +110,11 @@ def _docker() -> Iterator[Finding]:
         )
         found = ", ".join(images) or "none yet"
         yield Finding("images", bool(images), found, "the first run on docker builds what it needs, in a few minutes")
-        left = {container["Labels"][LABEL] for container in client.api.containers(all=True, filters={"label": LABEL})}
-        if left:
-            yield Finding(
-                "left behind",
-                False,
-                f"containers of {', '.join(sorted(left))}",
-                "`splitbrain clean --all`, unless they run",
-            )
+        held = runs()
+        if going_on := [f"{run} ({who})" for run, who in held.items() if who]:
+            yield Finding("going on", True, ", ".join(going_on))
+        if left := [run for run, who in held.items() if not who]:
+            yield Finding("left behind", False, f"what {', '.join(left)} made", "`splitbrain clean --all` removes it")
     finally:
         client.close()
 

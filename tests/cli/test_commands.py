@@ -345,29 +345,54 @@ def test_clean_has_nothing_to_do_for_a_simulated_run(invoke: Invoke) -> None:
     assert invoke("clean", "latest").stdout == "there was nothing to remove\n"
 
 
-def test_clean_removes_by_the_label_of_the_run(
-    invoke: Invoke, example: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str | None] = []
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
+    """An engine with a network of each run that a test puts there, and who holds it."""
+    there: dict[str, str | None] = {}
 
-    def clean(run: str | None = None) -> list[str]:
-        asked.append(run)
-        return [f"container splitbrain-{run}-n1"]
+    def clean(run: str) -> list[str]:
+        return [f"network splitbrain-{run}"] if there.pop(run, "nobody") != "nobody" else []
 
+    monkeypatch.setattr("clusters.hosts.docker.runs", lambda: dict(there))
     monkeypatch.setattr("clusters.hosts.docker.clean", clean)
-    assert invoke("clean", "2026").stdout == f"removed container splitbrain-{example.id}-n1\n"
-    assert json.loads(invoke("clean", "--all", "--json").stdout) == {"removed": ["container splitbrain-None-n1"]}
-    assert asked == [example.id, None]
+    return there
 
 
-@pytest.mark.parametrize("words", [("2026",), ("--all",)])
-def test_clean_refuses_a_run_that_is_going_on(
-    example: RunDirectory, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+def test_clean_removes_what_a_run_left(invoke: Invoke, example: RunDirectory, engine: dict[str, str | None]) -> None:
+    engine.update({example.id: None, "other": None})
+    assert invoke("clean", "2026").stdout == f"removed network splitbrain-{example.id}\n"
+    assert invoke("clean", "2026").stdout == "there was nothing to remove\n"
+    assert engine == {"other": None}
+
+
+def test_clean_all_leaves_alone_what_goes_on_wherever_its_store_is(
+    invoke: Invoke, engine: dict[str, str | None]
 ) -> None:
-    monkeypatch.setattr("clusters.hosts.docker.clean", lambda run=None: pytest.fail("cleaned a live run"))
+    engine.update({"a": None, "b": "process 7", "c": None})
+    assert invoke("clean", "--all").stdout.splitlines() == [
+        "removed network splitbrain-a",
+        "removed network splitbrain-c",
+        "left b alone: it is going on (process 7); --force takes it too",
+    ]
+    assert json.loads(invoke("clean", "--all", "--json").stdout) == {"removed": [], "going_on": {"b": "process 7"}}
+    assert invoke("clean", "--all", "--force").stdout == "removed network splitbrain-b\n"
+    assert invoke("clean", "--all").stdout == "there was nothing to remove\n"
+
+
+def test_clean_refuses_a_run_that_is_going_on(
+    invoke: Invoke, example: RunDirectory, capsys: pytest.CaptureFixture[str], engine: dict[str, str | None]
+) -> None:
+    engine[example.id] = None
+    words = ["clean", "latest", "--store", str(example.path.parent)]
     with example.held():
-        assert main.run(["clean", *words, "--store", str(example.path.parent)]) == 254
-    assert f"{example.id} is going on" in capsys.readouterr().err
+        assert main.run(words) == 254
+    said = "is going on: stop it first, with Ctrl-C or SIGTERM, or say --force"
+    assert capsys.readouterr().err == f"splitbrain: error: {example.id} {said}\n"
+    engine[example.id] = "process 7"  # of the same id, in another store
+    assert main.run(words) == 254
+    assert f"{example.id} is going on (process 7): " in capsys.readouterr().err
+    assert main.run([*words, "--force"]) == 0
+    assert engine == {}
 
 
 def test_doctor_is_content_where_simulated_clusters_work(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
