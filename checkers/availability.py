@@ -105,9 +105,8 @@ class Availability(Checker):
         if options["min_progress"] is not None and windows:
             judged.append("min_progress")
             if progress < options["min_progress"] * windows:
-                said = (
-                    f"{progress} of {windows} windows under faults had a confirm, less than {options['min_progress']:g}"
-                )
+                least = f"{options['min_progress']:g}"
+                said = f"{progress:,} of {windows:,} windows under faults had a confirm, less than {least}"
                 missed.append(Missed(Anomaly("min_progress", said), False))
         if options["recovery"] is not None:
             known = [found for found in recoveries if found.row is not None or found.ns > options["recovery"]]

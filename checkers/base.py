@@ -48,6 +48,11 @@ class Checker(ABC):
         return Result(self.name, worst.verdict, worst.reason, dict(counts), anomalies, worst.metrics)
 
 
+def several(number: int, one: str) -> str:
+    """ "1 fault", "1,200 faults"."""
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
+
+
 def first(anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
     """The first ANOMALIES_KEPT of each kind, in the order of their ops: many of one kind never hide another."""
     kept: list[Anomaly] = []

@@ -15,7 +15,7 @@ from chaos.model.history import History
 from chaos.model.op import CONTROLLER, INFO, OK
 from chaos.model.settings import Setting, choice, duration
 from chaos.model.verdict import ANOMALIES_KEPT, Anomaly, Result, Verdict
-from checkers.base import Checker, first
+from checkers.base import Checker, first, several
 from checkers.columns import indices, publishes
 from checkers.faults import FaultSpan, faults, inside, merged, unresolved
 
@@ -80,14 +80,14 @@ class Earned(Checker):
             if len(bad):
                 first_ones = bad[np.argsort(published.row[bad], kind="stable")][:ANOMALIES_KEPT]
                 told = first(_forbidden(history, int(published.row[at]), int(published.end[at])) for at in first_ones)
-                reason = f"{len(bad)} publishes confirmed while that was forbidden"
+                reason = f"{len(bad):,} publishes confirmed while that was forbidden"
                 return Result(self.name, Verdict.INVALID, reason, counts, told)
             if not inside(barred, begun, begun).any():
                 doubts.append(Anomaly("nothing-asked", "nothing was published while progress was forbidden"))
         if doubts:
             reason = "; ".join(dict.fromkeys(doubt.message for doubt in doubts))
             return Result(self.name, Verdict.UNKNOWN, reason, counts, first(doubts))
-        reason = f"{counts['confirmed']} confirmed under {counts['faults']} faults"
+        reason = f"{counts['confirmed']:,} confirmed under {several(counts['faults'], 'fault')}"
         return Result(self.name, Verdict.VALID, reason, counts)
 
 

@@ -56,9 +56,9 @@ class Exceptions(Checker):
             anomalies = first(
                 _tell(history, kind, int(row)) for kind, rows in told.items() for row in rows[:ANOMALIES_KEPT]
             )
-            reason = ", ".join(f"{counts[kind]} {kind}" for kind in told)
+            reason = ", ".join(f"{counts[kind]:,} {kind}" for kind in told)
             return Result(self.name, Verdict.INVALID, reason, counts, anomalies, metrics)
-        others = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        others = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
         return Result(
             self.name, Verdict.VALID, f"reported only: {others}" if others else "nothing unusual", counts, (), metrics
         )

@@ -101,11 +101,12 @@ class Leaders(Checker):
             "longest_overlap": max(lengths, default=0),
         }
         if anomalies:
-            reason = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])
+            reason = ", ".join(f"{counts[kind]:,} {kind}" for kind in KINDS if counts[kind])
             return Result(self.name, Verdict.INVALID, reason, counts, first(anomalies), metrics)
         if not terms:
             return Result(self.name, Verdict.NOT_APPLICABLE, "no terms to compare", counts, (), metrics)
-        return Result(self.name, Verdict.VALID, f"one leader in each of {len(terms)} terms", counts, (), metrics)
+        reason = "one leader in the only term" if len(terms) == 1 else f"one leader in each of {len(terms):,} terms"
+        return Result(self.name, Verdict.VALID, reason, counts, (), metrics)
 
 
 def views(history: History) -> list[View]:

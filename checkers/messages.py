@@ -123,11 +123,11 @@ def _judge(
     drained: Ints,
 ) -> tuple[Verdict, str]:
     if faults:
-        several = ", ".join(f"{number} {kind}" for kind, number in faults.items())
-        return Verdict.INVALID, f"{several} ({counts['confirmed']} confirmed of {counts['attempts']} published)"
+        several = ", ".join(f"{number:,} {kind}" for kind, number in faults.items())
+        return Verdict.INVALID, f"{several} ({counts['confirmed']:,} confirmed of {counts['attempts']:,} published)"
     if not len(published) and not counts["deliveries"]:
         return Verdict.NOT_APPLICABLE, "nothing was published"
-    missing = f"; {counts['missing']} of {counts['confirmed']} confirmed messages were not seen"
+    missing = f"; {counts['missing']:,} of {counts['confirmed']:,} confirmed messages were not seen"
     if history.cut is not None:
         return Verdict.UNKNOWN, f"the history is cut ({history.cut}){missing}"
     undrained = [history.key.words[code] for code in np.unique(published.key) if code >= 0 and drained[code] < 0]
@@ -137,7 +137,7 @@ def _judge(
         return Verdict.UNKNOWN, f"the delivery limit may have dropped messages{missing}"
     if counts["missing"]:
         return Verdict.UNKNOWN, f"some were confirmed only after the drain{missing}"
-    return Verdict.VALID, f"none lost of {counts['confirmed']} confirmed"
+    return Verdict.VALID, f"none lost of {counts['confirmed']:,} confirmed"
 
 
 def _stray(history: History, took: Rows) -> Mask:

@@ -33,7 +33,7 @@ import numpy as np
 from chaos.model.history import History, Ints
 from chaos.model.op import FAIL, INVOKE, OK
 from chaos.model.verdict import ANOMALIES_KEPT, Anomaly, Result, Verdict
-from checkers.base import Checker, Split, first
+from checkers.base import Checker, Split, first, several
 from checkers.columns import Rows, coded, deliveries, granted, indices, publishes
 
 
@@ -98,11 +98,11 @@ class Order(Checker):
         )
         if len(guilty):
             return Result(
-                self.name, Verdict.INVALID, f"{len(guilty)} of {len(firsts)} messages overtaken", counts, anomalies
+                self.name, Verdict.INVALID, f"{len(guilty):,} of {len(firsts):,} messages overtaken", counts, anomalies
             )
         if not pairs:
             return Result(self.name, Verdict.NOT_APPLICABLE, "no two deliveries whose order is known", counts)
-        return Result(self.name, Verdict.VALID, f"{pairs} pairs of deliveries in order", counts)
+        return Result(self.name, Verdict.VALID, f"{several(pairs, 'pair')} of deliveries in order", counts)
 
 
 class _Taken:

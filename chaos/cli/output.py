@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -37,7 +38,7 @@ def out() -> Console:
 
 
 def print_verdict(summary: Mapping[str, Any], *, anomalies: int = 2) -> None:
-    """A verdict, its checkers with their reasons, and the first few anomalies of each."""
+    """A verdict, its checkers with their reasons, and a few anomalies of each: one of each kind, up to `anomalies`."""
     console = out()
     glyph, word, colour = GLYPHS[summary["valid"]]
     head = Text.assemble((f"{glyph} {word}", f"bold {colour}"), "  ", printable(summary.get("run") or ""))
@@ -62,14 +63,30 @@ def print_checker(console: Console, name: str, result: Mapping[str, Any], width:
     console.print(
         Text.assemble("  ", (glyph, f"bold {colour}"), f" {name:{width}}  ", (printable(result["reason"]), dim))
     )
-    shown: Sequence[Mapping[str, Any]] = result["anomalies"][:anomalies]
+    shown = select(result["anomalies"], anomalies)
     for anomaly in shown:
         kind = Text(f"      {name}.{anomaly['kind']}", colour)
         ops = ", ".join(f"#{op}" for op in anomaly["ops"][:6])
         console.print(kind, Text(f" {printable(anomaly['message'])}"), Text(f"  {ops}", "bright_black"), sep="")
-    left = len(result["anomalies"]) - len(shown)
-    if shown and left:
+    left = found(result) - len(shown)
+    if shown and left > 0:
         console.print(Text(f"      and {count(left)} more", "bright_black"))
+
+
+def select(anomalies: Sequence[Mapping[str, Any]], number: int) -> list[Mapping[str, Any]]:
+    """The first of each kind, however many kinds there are, then the next ones until there are `number`."""
+    kinds: dict[str, Mapping[str, Any]] = {}
+    for anomaly in anomalies:
+        kinds.setdefault(anomaly["kind"], anomaly)
+    firsts = list(kinds.values())
+    others = [anomaly for anomaly in anomalies if anomaly not in firsts]
+    return firsts + others[: max(0, number - len(firsts))]
+
+
+def found(result: Mapping[str, Any]) -> int:
+    """How many anomalies a checker found: by its counts, since only some of each kind are kept."""
+    kept = Counter(anomaly["kind"] for anomaly in result["anomalies"])
+    return sum(max(number, result["counts"].get(kind, 0)) for kind, number in kept.items())
 
 
 def columns(rows: Iterable[Sequence[str]], indent: str = "  ") -> None:

@@ -27,6 +27,7 @@ _SERVES = ("leader", "follower")
 class RabbitmqQuorum(Rabbitmq):
     """Quorum queues."""
 
+    meaning: ClassVar[str] = "RabbitMQ quorum queues: real nodes, a queue replicated to as many as its group has"
     settings: ClassVar[Sequence[Setting]] = (*Rabbitmq.settings, GROUP_SIZE, DELIVERY_LIMIT)
 
     def arguments(self, nodes: int) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def unknown(kind: str, message: str, *ops: int, **counts: int) -> Result:
     return result(Verdict.UNKNOWN, message, Anomaly(kind, message, ops), **counts)
 
 
-@case(result(Verdict.VALID, "1 confirmed under 1 faults", confirmed=1, faults=1, bit=1))
+@case(result(Verdict.VALID, "1 confirmed under 1 fault", confirmed=1, faults=1, bit=1))
 def _earned(story: Story) -> None:
     story.inject("f1", "n1")
     story.publish(1)
@@ -92,7 +92,7 @@ def _a_fault_that_nobody_expected(story: Story) -> None:
     story.undo("f1")
 
 
-@case(result(Verdict.VALID, "1 confirmed under 1 faults", confirmed=1, faults=1), faults="any")
+@case(result(Verdict.VALID, "1 confirmed under 1 fault", confirmed=1, faults=1), faults="any")
 def _whatever_the_faults_did(story: Story) -> None:
     story.inject("f1", "n1")
     story.publish(1)
@@ -106,7 +106,7 @@ def _nothing_confirmed(story: Story) -> None:
     story.undo("f1")
 
 
-@case(result(Verdict.VALID, "0 confirmed under 1 faults", faults=1, bit=1), progress="any")
+@case(result(Verdict.VALID, "0 confirmed under 1 fault", faults=1, bit=1), progress="any")
 def _progress_or_none(story: Story) -> None:
     story.inject("f1", "n1")
     story.publish(1, end=INFO)
@@ -190,7 +190,7 @@ def _within_the_grace(story: Story) -> None:
     majority_down(story, publish_at=2 * SECOND - 2 * MS, end_at=3 * SECOND)
 
 
-@case(result(Verdict.VALID, "2 confirmed under 1 faults", confirmed=2, faults=1, bit=1), progress="forbidden")
+@case(result(Verdict.VALID, "2 confirmed under 1 fault", confirmed=2, faults=1, bit=1), progress="forbidden")
 def _confirmed_once_the_fault_was_being_undone(story: Story) -> None:
     majority_down(story, publish_at=3 * SECOND, end_at=5 * SECOND + 3 * MS)
 

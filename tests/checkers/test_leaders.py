@@ -39,6 +39,11 @@ def result(
     return Result("leaders", verdict, reason, named, anomalies, {"claims": said, "longest_overlap": longest * MS})
 
 
+@case(result(Verdict.VALID, "one leader in the only term", held=[("n1", 1, 1, 1)], views=1, terms=1))
+def _one_term(story: Story) -> None:
+    story.at(MS).sample("n1", "leader", 1)
+
+
 @case(
     result(
         Verdict.VALID, "one leader in each of 2 terms", held=[("n1", 1, 0, 1), ("n2", 2, 4, 4)],

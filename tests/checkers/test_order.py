@@ -106,7 +106,7 @@ def _the_broker_does_not_say(story: Story) -> None:
     story.deliver(1)
 
 
-@case(result(Verdict.VALID, "1 pairs of deliveries in order", messages=2, pairs=1))
+@case(result(Verdict.VALID, "1 pair of deliveries in order", messages=2, pairs=1))
 def _the_second_delivery_may_be_late(story: Story) -> None:
     story.publish(1)
     story.publish(2)
@@ -134,7 +134,7 @@ def _a_failed_publish_has_no_place(story: Story) -> None:
     story.deliver(1, redelivered=False)
 
 
-@case(result(Verdict.VALID, "1 pairs of deliveries in order", messages=2, pairs=1, excused=1))
+@case(result(Verdict.VALID, "1 pair of deliveries in order", messages=2, pairs=1, excused=1))
 def _late_after_a_dropped_channel(story: Story) -> None:
     story.publish(1)
     story.publish(2)
@@ -144,7 +144,7 @@ def _late_after_a_dropped_channel(story: Story) -> None:
     story.deliver(1, redelivered=False)
 
 
-@case(result(Verdict.VALID, "1 pairs of deliveries in order", messages=2, pairs=1, excused=1))
+@case(result(Verdict.VALID, "1 pair of deliveries in order", messages=2, pairs=1, excused=1))
 def _late_after_a_closed_channel(story: Story) -> None:
     story.publish(1)
     story.publish(2)
