@@ -70,9 +70,7 @@ class Worker:
         assert process.stdout
         talk = _Talk(process.pid, deadline, memory)
         try:
-            views = [memoryview(block).cast("B") if memoryview(block).nbytes else memoryview(b"") for block in blocks]
-            head = struct.pack(f"<{len(views) + 1}Q", len(views), *(view.nbytes for view in views))
-            talk.write(process.stdin.fileno(), [memoryview(head), *views])
+            talk.write(process.stdin.fileno(), _parts(blocks))
             (count,) = struct.unpack("<Q", talk.read(process.stdout.fileno(), 8))
             lengths = struct.unpack(f"<{count}Q", talk.read(process.stdout.fileno(), 8 * count))
             return [talk.read(process.stdout.fileno(), length) for length in lengths]
@@ -197,6 +195,17 @@ def resident(pid: int) -> int:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError, ValueError):
         return 0
+
+
+def message(blocks: Sequence[Buffer]) -> bytes:
+    """A request as it goes over the pipe."""
+    return b"".join(_parts(blocks))
+
+
+def _parts(blocks: Sequence[Buffer]) -> list[memoryview]:
+    views = [memoryview(block if isinstance(block, bytes) else block.data) for block in blocks]
+    head = struct.pack(f"<{len(views) + 1}Q", len(views), *(view.nbytes for view in views))
+    return [memoryview(head), *(view.cast("B") for view in views if view.nbytes)]
 
 
 class _unnamed:

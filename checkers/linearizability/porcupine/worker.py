@@ -56,9 +56,9 @@ def search(calls: Calls, model: Model | str, *, timeout: float = 60.0, memory: i
     and no Go to build it with.
     """
     model = _model(model)
-    rows, columns = _columns(calls, model)
+    rows, cells = columns(calls, model)
     try:
-        verdict, why, counts, longest = _ask("search", model, columns, timeout, memory)
+        verdict, why, counts, longest = _ask("search", model, cells, timeout, memory)
     except Died as died:
         return Decision(None, ENGINE, f"Porcupine gave no answer: {died}")
     keys, decided, stuck = counts.tolist()
@@ -89,9 +89,9 @@ def visualise(
     dead end. Raises as `search` does, and Died where the worker gave no answer.
     """
     model = _model(model)
-    _, columns = _columns(calls, model)
+    _, cells = columns(calls, model)
     notes = [{name.capitalize(): value for name, value in asdict(note).items()} for note in annotations]
-    return _ask("visualise", model, columns, timeout, memory, json.dumps(notes).encode())[3].decode()
+    return _ask("visualise", model, cells, timeout, memory, json.dumps(notes).encode())[3].decode()
 
 
 def close() -> None:
@@ -108,7 +108,7 @@ def _model(model: Model | str) -> Model:
     return MODELS[model]()
 
 
-def _columns(calls: Calls, model: Model) -> tuple[Ints, list[Buffer]]:
+def columns(calls: Calls, model: Model) -> tuple[Ints, list[Buffer]]:
     """The rows that matter, and their columns as the worker takes them. Raises BadInput for what no model takes."""
     _check(calls, model)
     mute = (calls.ret == NEVER) & np.isin(calls.f, _ASSERT_NOTHING)
@@ -121,9 +121,9 @@ def _columns(calls: Calls, model: Model) -> tuple[Ints, list[Buffer]]:
         key = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
     channel = calls.channel if (calls.channel >= 0).any() else np.empty(0, np.int64)
     wide = [calls.arg, calls.out, calls.call, calls.ret, key, calls.process, channel]
-    columns: list[Buffer] = [np.ascontiguousarray(calls.f, np.int8)]
-    columns += [np.ascontiguousarray(column, "<i8") for column in wide]
-    return rows, columns
+    cells: list[Buffer] = [np.ascontiguousarray(calls.f, np.int8)]
+    cells += [np.ascontiguousarray(column, "<i8") for column in wide]
+    return rows, cells
 
 
 def _check(calls: Calls, model: Model) -> None:
@@ -148,11 +148,12 @@ def _check(calls: Calls, model: Model) -> None:
         )
 
 
-def _ask(
-    kind: str, model: Model, columns: list[Buffer], timeout: float, memory: int, notes: bytes = b""
-) -> tuple[bytes, str, Ints, bytes]:
+def request(
+    kind: str, model: Model, columns: list[Buffer], timeout: float = 0.0, memory: int = 0, notes: bytes = b""
+) -> list[Buffer]:
+    """The blocks of a request, as go/main.go lists them. timeout or memory 0: unlimited."""
     ends = np.cumsum([len(cell) for cell in model.table], dtype=np.int64)
-    request: list[Buffer] = [
+    return [
         kind.encode(),
         model.name.encode(),
         np.asarray(model.parameters, "<i8"),
@@ -162,8 +163,15 @@ def _ask(
         *columns,
         notes,
     ]
-    # The worker keeps both limits itself; this is for one that does not.
-    verdict, why, counts, rest = _worker(model.source).ask(request, timeout + GRACE, memory + memory // 4 + (64 << 20))
+
+
+def _ask(
+    kind: str, model: Model, columns: list[Buffer], timeout: float, memory: int, notes: bytes = b""
+) -> tuple[bytes, str, Ints, bytes]:
+    # The worker keeps both limits itself; those here are for one that does not.
+    verdict, why, counts, rest = _worker(model.source).ask(
+        request(kind, model, columns, timeout, memory, notes), timeout + GRACE, memory + memory // 4 + (64 << 20)
+    )
     if verdict == b"error":
         raise BadInput(f"the Porcupine worker does not take this: {why.decode()}")
     return verdict, why.decode(), np.frombuffer(counts, "<i8"), rest

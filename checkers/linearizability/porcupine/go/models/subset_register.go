@@ -2,7 +2,6 @@ package models
 
 import (
 	"fmt"
-	"sort"
 
 	"splitbrain/porcupine/persistent"
 	"splitbrain/porcupine/search"
@@ -14,14 +13,20 @@ func init() {
 	type set = *persistent.Tree
 	Register("subset-register", func(p Parameters) search.Model {
 		lists := p.Lists()
-		for _, list := range lists {
-			sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
+		sets := make([]set, len(lists)) // a value listed twice is there once
+		for i, list := range lists {
+			for _, value := range list {
+				sets[i] = sets[i].Set(persistent.Key{A: value}, 1)
+			}
 		}
-		answer := func(call *search.Call) []int64 {
+		answer := func(call *search.Call) set {
 			if call.Out == search.None {
 				return nil
 			}
-			return lists[call.Out]
+			return sets[call.Out]
+		}
+		text := func(stored set) string {
+			return show(stored, func(key persistent.Key, _ int64) string { return fmt.Sprint(key.A) })
 		}
 		return search.Choices[set]{
 			Init: func() []set { return []set{nil} },
@@ -36,14 +41,16 @@ func init() {
 					}
 					return parts
 				case search.Fetch:
-					for _, value := range answer(call) {
-						if _, there := stored.Get(persistent.Key{A: value}); !there {
-							return nil
-						}
+					within := true
+					answer(call).Each(func(key persistent.Key, _ int64) {
+						_, there := stored.Get(key)
+						within = within && there
+					})
+					if within {
+						return []set{stored}
 					}
-					return []set{stored}
 				case search.Read:
-					if same(stored, answer(call)) {
+					if stored.Equal(answer(call)) {
 						return []set{stored}
 					}
 				}
@@ -51,17 +58,15 @@ func init() {
 			},
 			Equal: set.Equal,
 			Hash:  set.Hash,
-			Show: func(stored set) string {
-				return show(stored, func(key persistent.Key, _ int64) string { return fmt.Sprint(key.A) })
-			},
+			Show:  text,
 			ShowCall: func(call *search.Call) string {
 				switch call.F {
 				case search.Write:
 					return fmt.Sprintf("put any of %v", lists[call.Arg])
 				case search.Fetch:
-					return fmt.Sprintf("get any -> %v", answer(call))
+					return fmt.Sprintf("get any -> %s", text(answer(call)))
 				}
-				return fmt.Sprintf("get all -> %v", answer(call))
+				return fmt.Sprintf("get all -> %s", text(answer(call)))
 			},
 		}
 	})
