@@ -9,10 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from checkers.linearizability.calls import Calls
-from checkers.linearizability.monitors import bag, fifo
+from checkers.linearizability.monitors import bag, fifo, lock, log, register
+from checkers.linearizability.monitors import set as set_
 from checkers.linearizability.verdict import Decision
 
 MONITORS: dict[str, Callable[[Calls], Decision]] = {
     "fifo": fifo.decide,
     "bag": bag.decide,
+    "register": register.decide,
+    "lock": lock.decide,
+    "fenced-lock": lock.decide_fenced,
+    "set": set_.decide,
+    "log": log.decide,
 }

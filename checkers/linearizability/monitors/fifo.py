@@ -41,6 +41,7 @@ import numpy.typing as npt
 from checkers.linearizability.calls import Calls
 from checkers.linearizability.monitors import channels
 from checkers.linearizability.monitors.found import Found
+from checkers.linearizability.monitors.matching import missed
 from checkers.linearizability.monitors.queues import Values, empties, values
 from checkers.linearizability.monitors.ranks import Ranks, refuse
 from checkers.linearizability.verdict import Decision, Violation
@@ -101,18 +102,9 @@ def _overtaken(all_: Values, late: Ranks, found: Found) -> None:
     must = np.flatnonzero((deadline < all_.c[late]) & (deadline < all_.line.end(all_.b[late])))
     late, deadline = late[must], deadline[must]
     order = np.argsort(all_.b[late])
-    match(all_, late[order], deadline[order], found)
-
-
-def match(all_: Values, late: Ranks, deadline: Ranks, found: Found) -> None:
-    """Give each of `late` an unknown take before its deadline; they are sorted by their deadlines, object by object."""
-    if len(late) == 0:
-        return
-    start = all_.line.start(deadline)
-    nth = np.arange(len(late)) - np.searchsorted(start, start)
-    at = np.searchsorted(all_.jokers, start) + nth
-    joker = np.append(all_.jokers, all_.line.size)[np.minimum(at, len(all_.jokers))]
-    found.first(joker > deadline, deadline, lambda place: _overtaken_by(all_, late, deadline, place, int(nth[place])))
+    late, deadline = late[order], deadline[order]
+    bad = missed(all_.line, all_.jokers, deadline)
+    found.first(bad, deadline, lambda place: overtaken(all_, int(late[place]), int(deadline[place])))
 
 
 def _inversion(all_: Values, later: int, skip: Mask) -> Violation:
@@ -127,15 +119,15 @@ def _inversion(all_: Values, later: int, skip: Mask) -> Violation:
     )
 
 
-def _overtaken_by(all_: Values, late: Ranks, deadline: Ranks, place: int, others: int) -> Violation:
-    earlier, later = int(late[place]), int(np.flatnonzero(all_.d == deadline[place])[0])
+def overtaken(all_: Values, earlier: int, deadline: int) -> Violation:
+    """A value that must be taken before a deadline, which is the return of a later one's take, and was not."""
+    later = int(np.flatnonzero(all_.d == deadline)[0])
     v, w = all_.value(earlier), all_.value(later)
     put, take = all_.rows(earlier)
     text = f"message {v} was confirmed before {w} was published, yet {w} was consumed, by process {all_.process(later)}, "
     text += "and " + (f"{v} was not consumed before" if take >= 0 else f"{v} never was")
-    early = int(np.searchsorted(all_.jokers, deadline[place])) - int(
-        np.searchsorted(all_.jokers, all_.line.start(deadline[place : place + 1])[0])
-    )
+    start = all_.line.start(all_.d[later : later + 1])
+    early = int(np.searchsorted(all_.jokers, deadline) - np.searchsorted(all_.jokers, start)[0])
     if early:
-        text += f"; {early} consumes of unknown outcome cannot have taken it and {others} more such messages"
+        text += f"; the {early} consumes of unknown outcome cannot account for all such messages"
     return Violation(OVERTAKEN, tuple(sorted((put, *all_.rows(later)) + ((take,) if take >= 0 else ()))), text)

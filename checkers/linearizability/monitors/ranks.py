@@ -81,6 +81,8 @@ def refuse(calls: Calls, row: int, why: str) -> NoReturn:
 
 def objects(keys: npt.NDArray[np.int64]) -> Rows:
     """Numbers from 0 on in the order of the keys, few of them unused."""
+    if len(keys) == 0:
+        return keys
     low, high = int(keys.min()), int(keys.max())
     if high - low <= 4 * len(keys):
         return keys - low

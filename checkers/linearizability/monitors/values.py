@@ -54,3 +54,18 @@ def _numbered(both: Ints, first: int) -> tuple[Ints, Ints]:
     """Numbers from 0 on instead of values, the same for the same: of the first so many, and of the others."""
     number = np.unique(both, return_inverse=True)[1]
     return number[:first], number[first:]
+
+
+def numbers(values: Ints, key: Rows | None = None) -> tuple[Rows, int]:
+    """A number from 0 on for each (object, value), the same for the same; and how many there are, some of them unused."""
+    if len(values) == 0:
+        return values, 0
+    low, span, many = int(values.min()), int(values.max()) - int(values.min()) + 1, 1 if key is None else int(key.max()) + 1
+    if span * many > ROOM * len(values) + 64:
+        values = np.unique(values, return_inverse=True)[1]
+        low, span = 0, int(values.max()) + 1
+        if key is not None and span * many > ROOM * len(values) + 64:
+            values, many, key = np.unique(values + key * span, return_inverse=True)[1], 1, None
+            span = int(values.max()) + 1
+    own = values - low if key is None else values - low + key * span
+    return own, span * many

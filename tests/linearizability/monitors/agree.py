@@ -10,7 +10,7 @@ from typing import NamedTuple
 from checkers.linearizability.calls import Calls
 from checkers.linearizability.monitors import MONITORS
 from checkers.linearizability.verdict import Decision, Refused
-from tests.linearizability.monitors import small, wing_gong
+from tests.linearizability.monitors import objects, small, wing_gong
 from tests.linearizability.monitors.wing_gong import Op, Step, linearizable
 
 
@@ -26,6 +26,13 @@ class Case(NamedTuple):
 CASES = {
     "fifo": Case(small.queue, wing_gong.fifo, (), MONITORS["fifo"]),
     "bag": Case(lambda rng: small.queue(rng, False), wing_gong.bag, (), MONITORS["bag"]),
+    "register": Case(objects.register, wing_gong.register, None, MONITORS["register"]),
+    "lock": Case(objects.lock, wing_gong.lock, False, MONITORS["lock"]),
+    "fenced-lock": Case(
+        lambda rng: objects.lock(rng, tokens=True), wing_gong.fenced_lock, (False, -100), MONITORS["fenced-lock"]
+    ),
+    "set": Case(objects.one_set, wing_gong.one_set, frozenset(), MONITORS["set"]),
+    "log": Case(objects.log, wing_gong.log, (), MONITORS["log"]),
 }
 
 
@@ -42,9 +49,9 @@ def agree(case: Case, rng: Random, count: int, seen: Counter[str]) -> None:
         seen[decision.violation.rule if decision and decision.violation else "refused"] += 1
         assert decision is None or decision.valid is False, (decision, ops)
         if decision is not None and len(good) > 3 and rng.random() < 0.1:
-            objects = [*good[-3:], ops, *good[:2]]
-            among = _decide(case, objects)
-            assert among is None or (among.violation and _objects(among, objects) == {3}), (among, objects)
+            several = [*good[-3:], ops, *good[:2]]
+            among = _decide(case, several)
+            assert among is None or (among.violation and _objects(among, several) == {3}), (among, several)
     for start in range(0, len(good), 20):
         _valid(case, good[start : start + 20], seen)
 

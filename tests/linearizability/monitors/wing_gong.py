@@ -79,3 +79,52 @@ def bag(state: Hashable, op: Op) -> Iterable[Hashable]:
         return [] if state else [state]
     place = state.index(op.out) if op.out in state else -1
     return [state[:place] + state[place + 1 :]] if place >= 0 else []
+
+
+def register(state: Hashable, op: Op) -> Iterable[Hashable]:
+    """State: the value, None at first."""
+    if op.f is F.WRITE:
+        return [op.arg]
+    return [state] if op.ret is None or state == op.out else []
+
+
+def lock(state: Hashable, op: Op) -> Iterable[Hashable]:
+    """State: whether it is held."""
+    if op.f is F.TRY:
+        return [state] if state or op.ret is None else []
+    return [op.f is F.ACQUIRE] if state == (op.f is F.RELEASE) else []
+
+
+def fenced_lock(state: Hashable, op: Op) -> Iterable[Hashable]:
+    """State: whether it is held, and the least that the next token can be."""
+    assert isinstance(state, tuple)
+    held, token = state
+    if op.f is F.TRY:
+        return [state] if held or op.ret is None else []
+    if held != (op.f is F.RELEASE):
+        return []
+    if op.f is F.RELEASE:
+        return [(False, token)]
+    if op.out is None or op.ret is None:
+        return [(True, token + 1)]
+    return [(True, op.out + 1)] if op.out >= token else []
+
+
+def one_set(state: Hashable, op: Op) -> Iterable[Hashable]:
+    """State: its elements."""
+    assert isinstance(state, frozenset)
+    if op.f is F.ADD:
+        return [state | {op.arg}]
+    if op.f is F.REMOVE:
+        return [state - {op.arg}]
+    return [state] if op.ret is None or (op.arg in state) == op.out else []
+
+
+def log(state: Hashable, op: Op) -> Iterable[Hashable]:
+    """State: the values by offset."""
+    assert isinstance(state, tuple)
+    if op.f is F.APPEND:
+        return [(*state, op.arg)] if op.ret is None or op.out == len(state) else []
+    assert op.arg is not None
+    there = state[op.arg] if 0 <= op.arg < len(state) else None
+    return [state] if op.ret is None or there == op.out else []
