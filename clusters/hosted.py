@@ -21,6 +21,7 @@ PROBE = "splitbrain.serving"  # a queue of ours: what shows that a node serves m
 SAMPLE = 0.2  # seconds between samples of each node's views
 UP = 120.0  # seconds that a broker may take to serve
 LOG_LIMIT = 16 << 20  # bytes kept of a log
+_ANSWER = 5  # seconds that a publish may take while serving
 _LINES = 200  # lines never normal that are kept of a node
 _TAIL = 30
 
@@ -206,7 +207,9 @@ class HostedCluster:
         except Unknown as error:
             return str(error)
         try:
-            await asyncio.wait_for(client.publish(PROBE, b"serving?"), 5)
+            await asyncio.wait_for(client.publish(PROBE, b"serving?"), _ANSWER)
+        except TimeoutError:
+            return f"a publish was not confirmed: no answer in {_ANSWER} s"
         except (Exception, asyncio.CancelledError) as error:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise

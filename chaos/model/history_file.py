@@ -19,19 +19,22 @@ from chaos.model.op import CONTROLLER, INFO
 STREAM_SUFFIX = ".arrows"
 PARQUET_SUFFIX = ".parquet"
 END = "end"
+_BUFFER = 1 << 18
 
 
 class HistoryWriter:
     """An Arrow stream that is appended to batch by batch, each handed to the operating system at once."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("wb", buffering=0)
+        # Arrow writes a batch in dozens of pieces: into a buffer, and from there in one
+        self._file = pa.output_stream(str(path), buffer_size=_BUFFER)
         self._stream = pa.ipc.new_stream(self._file, SCHEMA)
         self._rows = 0
 
     def append(self, table: pa.Table) -> None:
         """Add rows, in the order of the history."""
         self._stream.write_table(table)
+        self._file.flush()
         self._rows += table.num_rows
 
     def close(self) -> None:

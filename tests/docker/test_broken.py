@@ -137,26 +137,27 @@ class Door:
 @pytest.mark.parametrize(
     ("size", "problem"),
     [
-        ("4k", "No space left on device"),
-        ("40m", "the cluster does not serve after 30 s: n1: a publish was not confirmed"),
+        ("16k", "n1: its broker ended while it started (exit code 1)"),
+        ("40m", "the cluster does not serve after 15 s: n1: a publish was not confirmed: no answer in 5 s"),
     ],
 )
 def test_a_disk_that_is_full(monkeypatch: pytest.MonkeyPatch, size: str, problem: str) -> None:
-    """The broker's own folder has no room to begin with, or less than RabbitMQ wants to have free."""
+    """The folder of the broker's data has no room to begin with, or less than RabbitMQ wants to have free."""
     api = type(engine().api)
     made = api.create_host_config
 
     def small(self: Any, **options: Any) -> Any:
-        return made(self, **options, tmpfs={"/var/lib/rabbitmq": f"size={size}"})
+        return made(self, **options, tmpfs={"/var/lib/rabbitmq/mnesia": f"size={size},mode=1777"})
 
     monkeypatch.setattr(api, "create_host_config", small)
     run, seen = new_run(), Seen()
     given = setup(run, seen, nodes=1)
     broker = RabbitmqQuorum("4.0", given.settings)
-    cluster = HostedCluster(given, DockerHosts(run, broker.image()), broker, up_limit=30)
+    cluster = HostedCluster(given, DockerHosts(run, broker.image()), broker, up_limit=15)
     with pytest.raises(SplitbrainError) as raised:
         asyncio.run(cluster.up(print))
-    assert problem in str(raised.value)
+    assert str(raised.value) == problem
+    assert any(line.startswith("n1: ") for line in raised.value.tail)
     assert made_by(run) == []
 
 
