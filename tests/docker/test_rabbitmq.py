@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,8 @@ import pytest
 from chaos.model.errors import SplitbrainError
 from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, Action
 from clusters.base import Counts, Delivery, Failed, Unknown
+from clusters.brokers.amqp import close_connection, open_connection
+from clusters.brokers.rabbitmq import PORT
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
 from clusters.faults.nftables import TABLE
 from clusters.hosted import HostedCluster
@@ -34,6 +36,7 @@ class World:
     cluster: HostedCluster
     seen: Seen
     run: str
+    settings: Mapping[str, Any]
     loop: asyncio.Runner
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -46,13 +49,14 @@ class World:
 @pytest.fixture(scope="module", params=["4.0", "3.10"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     run, seen = new_run(), Seen()
-    cluster = RabbitmqQuorum.cluster(setup(run, seen, version=request.param), "docker")
+    given = setup(run, seen, version=request.param)
+    cluster = RabbitmqQuorum.cluster(given, "docker")
     assert isinstance(cluster, HostedCluster)
     with asyncio.Runner() as loop:
         try:
             loop.run(cluster.up(print))
             loop.run(cluster.declare(QUEUE))
-            yield World(cluster, seen, run, loop)
+            yield World(cluster, seen, run, given.settings, loop)
         finally:
             loop.run(cluster.down())
     assert docker.clean(run) == [], "down left nothing"
@@ -243,6 +247,38 @@ def test_loss_and_a_cut_of_clients_and_of_a_service(world: World) -> None:
         assert (await cluster.undo("l3")).bit is False, "nobody spoke to it meanwhile"
         for node in cluster.nodes:
             assert world.container(node).exec_run(["nft", "list", "table", "inet", TABLE]).exit_code != 0
+
+    world.do(main())
+
+
+def test_faults_on_one_link_do_not_hide_each_other(world: World) -> None:
+    async def main() -> None:
+        cluster = world.cluster
+        links = [["n2", "n1"], ["n3", "n1"]]
+        await cluster.inject("h1", Action(CUT, ("n1",), {"links": links}))
+        await cluster.inject("h2", Action(LOSS, ("n1",), {"links": links, "probability": 0.9}))
+        await cluster.inject("h3", Action(CUT, ("n1",), {"links": links}))
+        await asyncio.sleep(3)  # of the brokers' own traffic
+        undone = [await cluster.undo(fault) for fault in ("h1", "h2", "h3")]
+        assert [one.bit for one in undone] == [True, True, True], undone
+
+    world.do(main())
+
+
+def test_a_consumer_that_the_broker_cancels_is_a_lost_client(world: World) -> None:
+    async def main() -> None:
+        address = world.cluster.address("n1")
+        await RabbitmqQuorum("4.0", world.settings).declare(address, "doomed", 3)
+        client = await world.cluster.connect("n2", "test")
+        lost: asyncio.Queue[str] = asyncio.Queue()
+        client.on_lost = lost.put_nowait
+        await client.subscribe("doomed", 5, lambda delivery: None)
+        other = await open_connection(address, PORT, "test")
+        await (await other.channel()).queue_delete("doomed")
+        assert await asyncio.wait_for(lost.get(), 10) == "the broker cancelled the consumer"
+        with pytest.raises(Unknown):
+            await client.publish(QUEUE, b"x")
+        await close_connection(other)
 
     world.do(main())
 
