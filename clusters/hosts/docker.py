@@ -29,6 +29,7 @@ LABEL = "splitbrain.run"
 NODE = "splitbrain.node"
 OWNER = "splitbrain.owner"  # which controller made it (see `owner`)
 MEMORY = "1g"  # of a container: so that a broker gone wild does not take the machine with it
+_LOOKS, _BETWEEN_LOOKS = 8, 0.25
 _GONE = "its container is gone: something else stopped or removed it"
 _NO_SUBNET = ("overlaps", "non-overlapping", "no available network", "fully subnetted")  # as versions have it
 SUBNETS = tuple(f"10.213.{block}.0/26" for block in range(100))  # tried when the engine's own pools are used up
@@ -212,13 +213,18 @@ class DockerHost:
             return await asyncio.to_thread(self._read, path, limit)
 
     async def trouble(self) -> str | None:
-        try:
-            state = (await asyncio.to_thread(self._api.inspect_container, self._container))["State"]
-        except NotFound:
-            return _GONE
-        except (DockerException, OSError) as error:
-            return f"the Docker engine does not answer any more ({first_line(error)})"
-        if state["Running"]:
+        for look in range(_LOOKS):  # a container that is being stopped goes on running for a moment
+            if look:
+                await asyncio.sleep(_BETWEEN_LOOKS)
+            try:
+                state = (await asyncio.to_thread(self._api.inspect_container, self._container))["State"]
+            except NotFound:
+                return _GONE
+            except (DockerException, OSError) as error:
+                return f"the Docker engine does not answer any more ({first_line(error)})"
+            if not state["Running"]:
+                break
+        else:
             return None
         return "its container was killed for want of memory" if state.get("OOMKilled") else _GONE
 
