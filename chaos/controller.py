@@ -43,7 +43,7 @@ NO_FAULTS = Schedule()
 
 
 class Interrupted(Exception):
-    """The run was interrupted before there was anything to judge."""
+    """The run was interrupted before there was anything to judge, or given up; says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,14 @@ class Interrupt:
     def ask(self) -> None:
         """To be called on the loop."""
         self.asked += 1
-        if self.asked > 1 and self._all is not None:
+        if self.asked == 2 and self._all is not None:
             self._all.cancel()
-        elif self._phase is not None:
+        elif self.asked == 1 and self._phase is not None:
             self._phase.cancel()
+
+    def over(self) -> None:
+        """From now on nothing is left to be cut short: what was made is being removed."""
+        self._phase = self._all = None
 
     @property
     def once(self) -> bool:
@@ -97,12 +101,15 @@ class Interrupt:
 
     @contextmanager
     def signals(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-        """While this lasts, SIGINT and SIGTERM ask."""
+        """While this lasts, SIGINT, SIGTERM and the end of the terminal ask (that, unless it is ignored: nohup)."""
 
         def asked(number: int, frame: FrameType | None) -> None:
             loop.call_soon_threadsafe(self.ask)
 
-        before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+        heard = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            heard.append(signal.SIGHUP)
+        before = {number: signal.signal(number, asked) for number in heard}
         try:
             yield
         finally:
@@ -154,7 +161,7 @@ class Run:
         try:
             self._phase("provision")
             if not await self.interrupt.cuttable(self.cluster.up(self.progress.line)):
-                raise Interrupted
+                raise Interrupted("interrupted before the work began")
             missing = lacking(self.cluster, self._needs)  # a node may lack what its kind of host has
             if missing:
                 raise SplitbrainError(f"nemesis {missing}")
@@ -212,6 +219,7 @@ class Run:
             self.interrupt.ask()
 
     async def _down(self) -> None:
+        self.interrupt.over()
         try:
             await self.cluster.down()
         except SplitbrainError as error:
@@ -355,7 +363,7 @@ async def _conduct(run: Run) -> Outcome:
         try:
             outcome = await run.conduct()
         except asyncio.CancelledError:
-            raise Interrupted from None
+            raise Interrupted("interrupted twice: all was given up but the removal of what was made") from None
     if failures:
         raise SplitbrainError(f"the history cannot be written: {failures[0].strerror or failures[0]}")
     return outcome

@@ -13,6 +13,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.model import history_file
-from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
+from chaos.model.errors import BadInput, SplitbrainError, nearest
 from chaos.model.history import History
 
 DEFAULT = "splitbrain-runs"
@@ -123,6 +124,15 @@ class RunDirectory:
             self.stream.unlink(missing_ok=True)
 
     @contextmanager
+    def whole(self) -> Iterator[None]:
+        """What is made meanwhile is made wholly, or the directory is gone: half of a run is none."""
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise
+
+    @contextmanager
     def held(self) -> Iterator[None]:
         """Marks the run as running for as long as this lasts, and no longer, whatever ends this process."""
         handle = os.open(self.path, os.O_RDONLY)
@@ -166,7 +176,8 @@ class Store:
                 except FileExistsError:
                     continue
                 run = Run(directory.id, now.isoformat(timespec="microseconds"), name, seed, broker, on)
-                directory._write_run(run)
+                with directory.whole():
+                    directory._write_run(run)
                 return directory
         raise SplitbrainError(f"{self.path}: ten thousand runs of {stem}")
 
@@ -209,7 +220,9 @@ class Store:
             return (exact or matches)[0]
         if matches:
             raise BadInput(f"{name!r} begins {len(matches)} runs in {self.path}: {_some([run.id for run in matches])}")
-        raise BadInput(f"no run {name!r} in {self.path}; {did_you_mean(name, [*ids[-5:], LATEST, LAST_INVALID])}")
+        near = nearest(name, [*ids, LATEST, LAST_INVALID])
+        hint = f"did you mean {near!r}?" if near else f"the newest are {_some(ids)}; or say {LATEST} or {LAST_INVALID}"
+        raise BadInput(f"no run {name!r} in {self.path}; {hint}")
 
 
 def _some(ids: list[str]) -> str:

@@ -7,10 +7,14 @@ Exit codes are Jepsen's, as in `chaos.model.errors`; click's own collide with th
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib import import_module, metadata
+from contextlib import suppress
+from importlib import import_module
+from io import TextIOWrapper
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from chaos.startup import shadowed_package
@@ -36,13 +40,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if problem is not None:
         print(f"splitbrain: error: {problem}", file=sys.stderr)
         sys.exit(255)
-    code = run(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that is not Unicode's
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _stop)
     try:
-        sys.stdout.flush()
-    except OSError:  # whoever read our output is gone; let the interpreter not fall over that again at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = code or 255
+        code = run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:  # before a command began, or after its end
+        code = 130
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # it is over
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # whoever read our output is gone; let the interpreter not fall over that again at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            code = code or (255 if stream is sys.stdout else 0)
     sys.exit(code)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Whatever asks us to end does so as Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -132,6 +153,8 @@ def group() -> click.Group:
 
 
 def _version() -> str:
+    from importlib import metadata
+
     try:
         return metadata.version("splitbrain")
     except metadata.PackageNotFoundError:
@@ -142,7 +165,8 @@ def _say(message: str, tail: Sequence[str] = ()) -> None:
     from results.text import printable
 
     lines = [f"splitbrain: error: {message}", *(f"  | {line}" for line in tail)]
-    print("\n".join(printable(line) for line in lines), file=sys.stderr)
+    with suppress(OSError):  # nobody reads it
+        print("\n".join(printable(line) for line in lines), file=sys.stderr)
 
 
 def _debugging(arguments: Sequence[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -80,7 +81,8 @@ class PlainProgress(_Counts):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        sys.stderr.flush()
+        with suppress(OSError):
+            sys.stderr.flush()
 
     def phase(self, name: str, now: int) -> None:
         self.name, self.now = name, now
@@ -100,7 +102,8 @@ class PlainProgress(_Counts):
         self._write(f"{fault_id} in force: {text}" if in_force else f"{fault_id} undone")
 
     def _write(self, text: str) -> None:
-        click.echo(f"{self.now / SECOND:8.1f} s  {printable(text)}", err=True)
+        with suppress(OSError):  # that nobody reads it is no reason to stop
+            click.echo(f"{self.now / SECOND:8.1f} s  {printable(text)}", err=True)
 
 
 class LiveProgress(_Counts):
@@ -124,7 +127,8 @@ class LiveProgress(_Counts):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        self._live.stop()
+        with suppress(OSError):
+            self._live.stop()
 
     def phase(self, name: str, now: int) -> None:
         self.name, self.now = name, now
@@ -132,7 +136,8 @@ class LiveProgress(_Counts):
             self._work_from = now
 
     def line(self, text: str) -> None:
-        self._console.print(Text(printable(text), "bright_black"))
+        with suppress(OSError):
+            self._console.print(Text(printable(text), "bright_black"))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         head = Text.assemble((self.name, "bold"), "  ", self._elapsed())

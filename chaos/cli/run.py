@@ -71,9 +71,13 @@ def command(
     with directory.held():
         try:
             return conduct(directory, resolved, planned, keep=keep, as_json=as_json)
-        except Interrupted:
-            fail(directory, "interrupted before the work began")
-            click.echo("splitbrain: interrupted before there was anything to judge", err=True)
+        except Interrupted as error:
+            with suppress(SplitbrainError, OSError):
+                fail(directory, str(error))
+            say(str(error))
+            return EXIT_INTERRUPTED
+        except KeyboardInterrupt:
+            say(f"interrupted before a verdict; `splitbrain check {directory.id}` gives one")
             return EXIT_INTERRUPTED
         except Exception as error:
             known = isinstance(error, SplitbrainError | OSError)
@@ -82,15 +86,22 @@ def command(
             raise
 
 
+def say(text: str) -> None:
+    """A line about the run itself, which is no error."""
+    with suppress(OSError):
+        click.echo(f"splitbrain: {text}", err=True)
+
+
 def begin(store: Store, scenario: Scenario, schedule: Schedule) -> RunDirectory:
     """A directory for the run, holding what it is made from."""
     cluster = scenario.cluster
     directory = store.create(
         name=scenario.name, broker=cluster.broker, on=cluster.on, seed=scenario.seed, now=datetime.now(UTC)
     )
-    directory.write(directory.scenario, scenario.dumps())
-    directory.write(directory.schedule, schedule.dumps())
-    directory.write_json(directory.versions, versions())
+    with directory.whole():
+        directory.write(directory.scenario, scenario.dumps())
+        directory.write(directory.schedule, schedule.dumps())
+        directory.write_json(directory.versions, versions())
     return directory
 
 
@@ -105,11 +116,11 @@ def conduct(directory: RunDirectory, scenario: Scenario, schedule: Schedule, *, 
         publish(directory, outcome.history, results)
     directory.finish(DONE)
     verdict = directory.read_json(directory.verdict)
+    if outcome.interrupted:
+        say("interrupted; what had happened by then was judged")
     if as_json:
         print_json(verdict | {"report": str(directory.report)})
     else:
-        if outcome.interrupted:
-            click.echo("splitbrain: interrupted; what had happened by then was judged", err=True)
         print_verdict(verdict)
         out().print(f"report: {directory.report}", markup=False)
     return exit_code(verdict["valid"])

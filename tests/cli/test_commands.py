@@ -427,7 +427,7 @@ def test_a_crash_leaves_a_failed_run_with_a_report(
 
 def test_an_interrupt_before_the_work_is_130_and_recorded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object, **__: object) -> None:
-        raise Interrupted
+        raise Interrupted("interrupted before the work began")
 
     monkeypatch.setattr("chaos.cli.run.execute", stop)
     assert main.run([*QUICK, "--store", str(store.path)]) == 130

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from chaos.cli import main
 from chaos.model.errors import BadInput, SplitbrainError
+from results.store import Store
 
 PROGRAM = [sys.executable, "-c", "from chaos.cli.main import main; main()"]
 QUICK = ["run", "--broker", "null", "--nemesis", "none", "--rate", "50", "--time", "1s"]
@@ -99,7 +101,8 @@ def test_a_store_that_cannot_be_written_is_255(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1] == "splitbrain: error: file/runs: cannot be written: Not a directory"
 
 
-def test_ctrl_c_still_gives_a_verdict(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_being_stopped_still_gives_a_verdict(tmp_path: Path, number: signal.Signals) -> None:
     """A run of an hour of work, stopped once it has begun."""
     hour = ["run", "--broker", "null", "--nemesis", "none", "--rate", "2000", "--time", "1h", "--json"]
     running = subprocess.Popen(
@@ -109,10 +112,55 @@ def test_ctrl_c_still_gives_a_verdict(tmp_path: Path) -> None:
     for line in running.stderr:
         if "confirmed" in line:
             break
-    running.send_signal(signal.SIGINT)
-    out, _ = running.communicate(timeout=120)
+    running.send_signal(number)
+    out, err = running.communicate(timeout=120)
     assert running.returncode in (0, 2)
-    assert '"valid"' in out
+    assert json.loads(out)["valid"] is not False
+    assert "splitbrain: interrupted; what had happened by then was judged" in err
+
+
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_being_stopped_while_it_judges_is_130(tmp_path: Path, asked: signal.Signals) -> None:
+    """The checkers stop the process themselves, as nobody else could in time."""
+    code = (
+        "import os, chaos.cli.run as run\n"
+        f"run.check_all = lambda *_: os.kill(os.getpid(), {int(asked)})\n"
+        "from chaos.cli.main import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *QUICK, "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    (run,) = Store(tmp_path / "splitbrain-runs").runs()
+    assert (done.returncode, done.stdout) == (130, "")
+    said = f"splitbrain: interrupted before a verdict; `splitbrain check {run.id}` gives one"
+    assert done.stderr.splitlines()[-1] == said
+    assert (run.verdict.exists(), run.parquet.exists(), run.running()) == (False, True, False)
+    assert splitbrain("check", cwd=tmp_path).returncode == 0
+
+
+def test_nobody_need_watch(tmp_path: Path) -> None:
+    """stderr closed at its other end from the start."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [*PROGRAM, *QUICK, "--json"]
+    done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=writer, timeout=120)
+    assert (done.returncode, json.loads(done.stdout)["valid"]) == (0, True)
+    done = subprocess.run([*PROGRAM, "show", "x"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=writer, timeout=120)
+    assert (done.returncode, done.stdout) == (254, b"")
+    os.close(writer)
+
+
+def test_any_terminal_will_do(tmp_path: Path) -> None:
+    assert splitbrain(*QUICK, cwd=tmp_path, PYTHONIOENCODING="ascii").stdout.startswith("\\u2713 VALID  ")
+
+
+@pytest.mark.parametrize("word", [b"\xff\xfe.toml", b"--broker=\xff", b"--set=\xff=1", b"--store=\xff/\xff"])
+def test_arguments_that_are_no_text(tmp_path: Path, word: bytes) -> None:
+    words = [os.fsencode(part) for part in PROGRAM]
+    done = subprocess.run([*words, b"run", word], cwd=tmp_path, capture_output=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (254, b"", 1)
+    assert done.stderr.startswith(b"splitbrain: error: ")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ctrl_c_before_a_verdict_is_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,6 +57,25 @@ def test_a_run_is_found_by_id_prefix_latest_and_last_invalid(store: Store) -> No
     assert store.find("last-invalid").id == bad.id
 
 
+def test_a_store_of_many_runs_says_that_there_are_more(store: Store) -> None:
+    for seed in range(1, 38):
+        make(store, seed=seed)
+    with pytest.raises(BadInput, match=r" and 32 more; or say latest or last-invalid$"):
+        store.find("foo")
+    with pytest.raises(BadInput, match=r"did you mean '20261120-235959-rabbitmq-quorum-s2'\?$"):
+        store.find("20261120-235959-rabbitmq-quorum-sx2")
+
+
+def test_a_run_that_cannot_be_begun_leaves_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("results.store.os.fsync", full)
+    with pytest.raises(SplitbrainError, match="cannot be written: No space left on device"):
+        make(store, seed=1)
+    assert list(store.path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
@@ -72,13 +91,13 @@ def test_a_run_is_found_by_id_prefix_latest_and_last_invalid(store: Store) -> No
         ("last-invalid", "none of the 2 runs in STORE is invalid"),
         (
             "",
-            "no run '' in STORE; known: 20261120-235959-rabbitmq-quorum-s1, 20261120-235959-rabbitmq-quorum-s2, "
-            "last-invalid, latest",
+            "no run '' in STORE; the newest are 20261120-235959-rabbitmq-quorum-s2, "
+            "20261120-235959-rabbitmq-quorum-s1; or say latest or last-invalid",
         ),
         (
             "../x",
-            "no run '../x' in STORE; known: 20261120-235959-rabbitmq-quorum-s1, 20261120-235959-rabbitmq-quorum-s2, "
-            "last-invalid, latest",
+            "no run '../x' in STORE; the newest are 20261120-235959-rabbitmq-quorum-s2, "
+            "20261120-235959-rabbitmq-quorum-s1; or say latest or last-invalid",
         ),
     ],
 )
