@@ -1,5 +1,4 @@
 """Was there one order of the operations, each taking effect between its call and its return, that the object allows?
 
-`calls` are operations as columns; `monitors` decide the common objects in near-linear time where values are distinct;
-`porcupine` searches for everything else; `planner` chooses, and says who decided.
+`calls` are operations as columns; `porcupine` searches for an order; `shrink` makes what failed as short as can be.
 """

@@ -98,12 +98,12 @@ def test_no_base_and_nothing_to_make_one_with(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
-def test_a_build_that_is_given_up_ends_at_its_next_line() -> None:
+def test_a_build_that_is_given_up_ends_at_its_next_line(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = [{"stream": f"line {number}\n"} for number in range(50)]
     engine = Engine({"debian:trixie-slim": {}}, messages)
     asked = iter([False, False, True])
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SplitbrainError, match="given up") as raised:
-        patch.setattr(build, "engine", lambda timeout=60: engine)
+    monkeypatch.setattr(build, "engine", lambda timeout=60: engine)
+    with pytest.raises(SplitbrainError, match="given up") as raised:
         build.ensure("rabbitmq", "splitbrain/rabbitmq:4.0", "debian:trixie-slim", print, lambda: next(asked))
     assert raised.value.tail == ()
 
