@@ -122,8 +122,9 @@ class Process:
         with self._lock:
             if (pid := self.pid) is not None:
                 self._paused.add(holder)
-                _signal(tree(pid), signal.SIGSTOP)
-                _await(lambda: state(pid) in ("T", None))
+                _signal(all_of_it := tree(pid), signal.SIGSTOP)
+                # A stop is asked, and obeyed when the process next runs: later, on a busy host.
+                _await(lambda: all(state(one) in ("T", "Z", None) for one in all_of_it))
 
     def resume(self, holder: object) -> None:
         """Let it go on, unless others hold it paused."""
