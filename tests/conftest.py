@@ -7,6 +7,7 @@ is skipped, for whatever reason, fails the session.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
@@ -43,6 +44,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if unknown:
         raise pytest.UsageError(f"SPLITBRAIN_REQUIRE: {', '.join(sorted(unknown))} is none of {', '.join(NEEDS)}")
     config.stash[SKIPPED] = []
+    # Whoever runs us in the background (nohup, `&`) ignores these, and the commands under test would inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
