@@ -18,7 +18,7 @@ from chaos.kernel.streams import Streams
 from chaos.model import registry
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.schedule import Fault, Schedule
-from chaos.model.settings import BadKey, Setting, choice, duration, format_duration, integer, resolve, text
+from chaos.model.settings import BadKey, Setting, Size, choice, duration, format_duration, integer, resolve, text
 from chaos.scenario_text import Origin, read_file, read_toml, write_toml
 from nemesis.timing import TIMES, needed, within
 
@@ -360,6 +360,8 @@ def _written(group: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _as_duration(setting: Setting, value: Any) -> Any:
+    if isinstance(value, Size):
+        return value.written
     if isinstance(value, int) and not isinstance(value, bool):
         words = format_duration(value)
         try:

@@ -13,6 +13,7 @@ from chaos.model.history import NONE, History, Ints, Mask
 from chaos.model.op import CORRUPT, FOREIGN, INFO, INVOKE, OK
 
 Rows = npt.NDArray[np.intp]
+NEVER = np.iinfo(np.int64).max  # a row that never comes
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,17 @@ def granted(history: History, rows: Rows) -> Rows:
     """For each delivery, the row at which its credit was granted (the delivery's own where that is not known)."""
     row = history.invocation[rows]
     return np.where(row >= 0, row, rows)
+
+
+def acked(history: History, published: Publishes) -> Ints:
+    """For each publish the row at which an ack of it was first known to have taken effect, or NEVER."""
+    first_row = np.full(len(published), NEVER, dtype=np.int64)
+    rows = history.rows("ack", OK)
+    rows = rows[history.value[rows] != NONE]
+    at = published.find(history.value[rows])
+    known = (at >= 0) & (published.home(at) == history.key.codes[rows])
+    np.minimum.at(first_row, at[known], rows[known])
+    return first_row
 
 
 def coded(*columns: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

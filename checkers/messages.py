@@ -20,15 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from chaos.model.history import NONE, History, Ints, Mask
+from chaos.model.history import History, Ints, Mask
 from chaos.model.op import CORRUPT, FAIL, FOREIGN, INFO, OK
 from chaos.model.settings import Setting, choice, integer
 from chaos.model.verdict import ANOMALIES_KEPT, Anomaly, Result, Verdict
 from checkers.base import Checker, Split, first
-from checkers.columns import Publishes, Rows, coded, deliveries, granted, indices, publishes
+from checkers.columns import NEVER, Publishes, Rows, acked, coded, deliveries, granted, indices, publishes
 
 AT_LEAST_ONCE, EXACTLY_ONCE, AT_MOST_ONCE = "at-least-once", "exactly-once", "at-most-once"
-NEVER = np.iinfo(np.int64).max
 
 
 class Messages(Checker):
@@ -76,7 +75,7 @@ class Messages(Checker):
         limit = options["delivery_limit"]
         dropped = whole & _may_be_dropped(history, published, limit) if limit else np.zeros_like(whole)
         lost = whole & ~dropped
-        acked_at = _acked(history, published)
+        acked_at = acked(history, published)
         again = granted(history, mine) > acked_at[of]
         errors = {kind: history.rows("consume", OK) for kind in (CORRUPT, FOREIGN)}
         errors = {kind: rows[history.error.is_(kind)[rows]] for kind, rows in errors.items()}
@@ -162,17 +161,6 @@ def _why_not(history: History, queue: str) -> str:
     rows = history.rows("drain", INFO)
     errors = [history.error[row] for row in rows[history.key.is_(queue)[rows]].tolist()]
     return f" ({errors[-1]})" if errors and errors[-1] else ""
-
-
-def _acked(history: History, published: Publishes) -> Ints:
-    """For each publish the row at which an ack of it was first known to have taken effect, or NEVER."""
-    first_row = np.full(len(published), NEVER, dtype=np.int64)
-    rows = history.rows("ack", OK)
-    rows = rows[history.value[rows] != NONE]
-    at = published.find(history.value[rows])
-    known = (at >= 0) & (published.home(at) == history.key.codes[rows])
-    np.minimum.at(first_row, at[known], rows[known])
-    return first_row
 
 
 def _may_be_dropped(history: History, published: Publishes, limit: int) -> Mask:

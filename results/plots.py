@@ -43,9 +43,9 @@ def throughput(history: History, line: Timeline) -> Markup:
     marks = [top * share for share in ((0, 0.25, 0.5, 0.75, 1) if top >= 20 else (0, 0.5, 1))]
     parts = [
         frame.grid((frame.y(value / top), f"{value:,.0f}" if top >= 5 else f"{value:g}") for value in marks),
-        _bands(line, frame),
+        bands(line, frame),
         _band_labels(line, frame),
-        _changes(line, frame),
+        changes(line, frame),
     ]
     for name, rates in series:
         if rates.any():
@@ -74,7 +74,7 @@ def latency(history: History, line: Timeline) -> Markup:
         return frame.y((math.log10(max(ns, 1.0)) - low) / (high - low))
 
     parts = [frame.grid((y(10.0**power), length(10**power)) for power in range(low, high + 1))]
-    parts += [_bands(line, frame), _changes(line, frame)]
+    parts += [bands(line, frame), changes(line, frame)]
     edges = scale.buckets(BUCKETS)
     bounds = np.searchsorted(history.time[confirmed], edges).tolist()
     stretches: list[list[tuple[float, float, float]]] = [[]]
@@ -103,13 +103,13 @@ def leaders(line: Timeline) -> Markup:
     scale = Scale(line)
     scopes, nodes = line.scopes[:SCOPES], _claimants(line)
     frame = Frame(scale, len(scopes) * (20 + LANE * len(nodes)))
-    parts = [_bands(line, frame)]
+    parts = [bands(line, frame)]
     top = 0
     for scope in scopes:
         parts.append(svg.text(LEFT, top + 14, f"leader of {scope}", "lane-title"))
         top += 20
         for node in nodes:
-            parts.append(svg.text(LEFT - 8, top + 15, _clip(node), "label"))
+            parts.append(svg.text(LEFT - 8, top + 15, clip(node), "label"))
             parts.append(svg.horizontal(top + 11, LEFT, RIGHT, "lane"))
             parts += [_claim(scale, claim, top) for claim in line.claims if (claim.scope, claim.node) == (scope, node)]
             parts += [_cross(scale, exit_, top) for exit_ in line.exits if exit_.node == node]
@@ -137,12 +137,12 @@ def faults(line: Timeline) -> Markup:
     parts = []
     for number, (name, row) in enumerate(lanes):
         y = number * 26 + 4
-        parts.append(svg.text(LEFT - 8, y + 14, _clip(name), "label"))
+        parts.append(svg.text(LEFT - 8, y + 14, clip(name), "label"))
         for fault in row:
             style = f"h{hues[fault.nemesis]}" + (" missed" if fault.bit is False else "")
             mark = {True: "✓", False: "✗", None: ""}[fault.bit]
             labels = (f"{mark} {fault.kind or fault.nemesis}: {fault.whom}", f"{mark} {fault.whom}", mark)
-            parts.append(_bar(scale, fault, y, 20, style, tell(fault), *labels))
+            parts.append(bar(scale, fault, y, 20, style, tell(fault), *labels))
     return frame.draw("Faults over time", parts)
 
 
@@ -158,7 +158,7 @@ def tell(fault: FaultBand) -> str:
     return f"{fault.id} ({fault.label}), {_when(fault)}: {fault.problem or bit}"
 
 
-def _bands(line: Timeline, frame: Frame) -> Markup:
+def bands(line: Timeline, frame: Frame) -> Markup:
     """Faults behind a plot."""
     hues, scale = fault_hues(line), frame.scale
     return svg.group(
@@ -190,7 +190,7 @@ def _band_labels(line: Timeline, frame: Frame) -> Markup:
     return svg.group(parts)
 
 
-def _changes(line: Timeline, frame: Frame) -> Markup:
+def changes(line: Timeline, frame: Frame) -> Markup:
     """Leader changes as dashed lines, with a broad unseen one around each that shows what it is."""
     told: dict[float, list[str]] = {}
     for change in line.changes:
@@ -214,7 +214,7 @@ def _claim(scale: Scale, claim: Claim, top: int) -> Markup:
     term = "" if claim.term is None else f" in term {claim.term}"
     said = f"{claim.node} held itself leader of {claim.scope}{term}, {_when(claim)}"
     label = "" if claim.term is None else str(claim.term)
-    return _bar(scale, claim, top + 4, 14, f"t{(claim.term or 0) % HUES}", said, label)
+    return bar(scale, claim, top + 4, 14, f"t{(claim.term or 0) % HUES}", said, label)
 
 
 def _cross(scale: Scale, exit_: Exit, top: int) -> Markup:
@@ -223,7 +223,7 @@ def _cross(scale: Scale, exit_: Exit, top: int) -> Markup:
     return svg.element("path", title, class_="exit", d=f"M{scale.x(exit_.time) - 4:g} {top + 7}l8 8m0 -8l-8 8")
 
 
-def _bar(scale: Scale, span: Span, y: float, height: float, style: str, title: str, *labels: str) -> Markup:
+def bar(scale: Scale, span: Span, y: float, height: float, style: str, title: str, *labels: str) -> Markup:
     x, width = scale.x(span.begin), scale.width(span, 2)
     words = _fit(labels, width - 6)
     box = svg.element("rect", x=x, y=y, width=width, height=height, rx=3)
@@ -273,5 +273,5 @@ def _fit(choices: Iterable[str], width: float) -> str:
     return next((choice for choice in choices if choice and len(choice.strip()) * 6.6 <= width), "")
 
 
-def _clip(name: str, letters: int = 9) -> str:
+def clip(name: str, letters: int = 9) -> str:
     return name if len(name) <= letters else name[: letters - 1] + "…"

@@ -21,9 +21,10 @@ from markupsafe import Markup
 
 from chaos.model.history import History
 from chaos.model.op import PROCESS_NAMES, Op
-from chaos.model.verdict import Anomaly, Result, Verdict, merge
+from chaos.model.verdict import WINDOW, Anomaly, Result, Verdict, merge
 from results import plots, text
 from results.journey import Step, journey, message_of, row_of
+from results.operations import operations
 from results.store import RunDirectory
 from results.timeline import Timeline, timeline
 
@@ -41,7 +42,8 @@ _ORDER = (Verdict.INVALID, Verdict.UNKNOWN, Verdict.VALID, Verdict.NOT_APPLICABL
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An anomaly with its evidence: the ops that show it, and for a lost message what became of it."""
+    """An anomaly with its evidence: the ops that show it, for a lost message what became of it, and for an order that
+    cannot be a picture of the operations (those of `detail.window`)."""
 
     anomaly: Anomaly
     ops: list[Op]
@@ -49,6 +51,7 @@ class Shown:
     detail: str
     steps: list[Step]
     message: int | None
+    picture: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,13 +200,16 @@ def _figures(history: History | None, line: Timeline) -> list[tuple[str, str]]:
 
 
 def _shown(history: History | None, line: Timeline, anomaly: Anomaly) -> Shown:
-    detail = json.dumps(anomaly.detail, sort_keys=True, default=str) if anomaly.detail else ""
+    told = {key: value for key, value in anomaly.detail.items() if key != WINDOW}
+    detail = json.dumps(told, sort_keys=True, default=str) if told else ""
     if history is None:
-        return Shown(anomaly, [], 0, detail, [], None)
+        return Shown(anomaly, [], 0, detail, [], None, Markup(""))
     rows = [row for op in anomaly.ops[:ROWS_SHOWN] if (row := row_of(history, op)) is not None]
     message = message_of(history, anomaly.ops) if anomaly.kind == "lost" else None
     steps = _guard(lambda: journey(history, line, message)) or [] if message is not None else []
-    return Shown(anomaly, [history[row] for row in rows], len(anomaly.ops) - len(rows), detail, steps, message)
+    window = anomaly.detail.get(WINDOW)
+    picture = _plot(lambda: operations(history, line, window)) if window else Markup("")
+    return Shown(anomaly, [history[row] for row in rows], len(anomaly.ops) - len(rows), detail, steps, message, picture)
 
 
 def _op_counts(history: History | None) -> list[tuple[str, list[int]]]:

@@ -101,6 +101,28 @@ def number(low: float | None = None, high: float | None = None) -> Callable[[obj
     return convert
 
 
+_SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+class Size(int):
+    """Bytes that know how a person wrote them."""
+
+    written: str
+
+
+def size(value: object) -> int:
+    """Setting type: an amount of memory with its unit ("512MiB", "2GB"), kept in bytes; integers are bytes already."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", value.strip()) if isinstance(value, str) else None
+    unit = {name.casefold(): factor for name, factor in _SIZES.items()}.get(found[2].casefold()) if found else None
+    if found is None or unit is None or not (bytes_ := round(Decimal(found[1]) * unit)):
+        raise ValueError(f'{value!r} is not a size: write a number with a unit, such as "512MiB" or "2GB"')
+    amount = Size(bytes_)
+    amount.written = str(value).strip()
+    return amount
+
+
 def boolean(value: object) -> bool:
     """Setting type: true or false."""
     if isinstance(value, str) and value.lower() in ("true", "false"):

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 ANOMALIES_KEPT = 10
+WINDOW = "window"  # in an anomaly's detail: the ops of the shortest piece of history that shows it, for its picture
 
 
 class Verdict(StrEnum):
