@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from chaos.kernel.clock import MILLISECOND, SECOND
 from clusters.simulated.fifo import APPLIED, CHECKOUT, DELIVER, DEQUEUE, ENQUEUE, OK, RESUMED, SETTLE, Stored
 from clusters.simulated.network import Connection
-from clusters.simulated.quorum_replica import CHANGED, LEADS, RESUME, WHO
 from clusters.simulated.replica import Message
 
 if TYPE_CHECKING:
@@ -30,6 +29,14 @@ CLOSE = 4
 DONE = 0  # number, result
 FAILED = 1  # number, why: it certainly did not happen
 DELIVERED = 2  # queue, consumer tag, [(delivery number, Stored), ...]
+
+# What a session asks a replica that is no command of the queue: (kind, pid, 0, a, b)
+RESUME = 100  # a = consumer tag, b = delivery number: send again what it holds from there on
+WHO = 101  # who leads?
+
+# What a replica answers, beside what `fifo` says
+LEADS = 3  # (LEADS, leader or None, term): the answer to WHO, and to a command that another must be asked
+CHANGED = 4  # (CHANGED, leader, term): a new leader is ready: send it what is pending, and resume
 
 PROBE = 200 * MILLISECOND
 STUCK = 5 * SECOND

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chaos.model.verdict import Verdict
-from clusters.simulated.raft_rules import MUTATIONS
+from clusters.simulated.raft.rules import MUTATIONS
 from tests.seeds.runs import data, judge_all
 
 SEEDS = 50

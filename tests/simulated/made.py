@@ -13,7 +13,7 @@ from chaos.model.schedule import CUT, Action
 from chaos.model.settings import resolve
 from clusters.base import LeaderView, Setup, Unknown
 from clusters.simulated.cluster import SimulatedCluster
-from clusters.simulated.quorum_queue import QuorumQueue
+from clusters.simulated.quorum.queue import QuorumQueue
 
 T = TypeVar("T")
 

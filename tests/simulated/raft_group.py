@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 from clusters.simulated.fifo import APPLIED, ENQUEUE, OK, Fifo
-from clusters.simulated.quorum_replica import QuorumReplica
-from clusters.simulated.raft_log import Entry
-from clusters.simulated.raft_rules import HEARTBEAT_TIMER, LEADER, Rules
+from clusters.simulated.quorum.replica import QuorumReplica
+from clusters.simulated.raft.log import Entry
+from clusters.simulated.raft.rules import HEARTBEAT_TIMER, LEADER, Rules
 from clusters.simulated.replica import BELIEF, COMPACT, LOG, REPLY, SEND, SYNC, TIMER, WRITE, Message
 
 PID = ("clients", 1, 1)

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from clusters.simulated.channel import ACK, DELIVERED, DONE, GET, PUBLISH, SUBSCRIBE, Channel
+from clusters.simulated.channel import (
+    ACK,
+    CHANGED,
+    DELIVERED,
+    DONE,
+    GET,
+    LEADS,
+    PUBLISH,
+    RESUME,
+    SUBSCRIBE,
+    WHO,
+    Channel,
+)
 from clusters.simulated.fifo import APPLIED, CHECKOUT, DELIVER, DEQUEUE, ENQUEUE, NOT_ENQUEUED, OK, RESUMED, SETTLE
 from clusters.simulated.network import Connection, Message
 from clusters.simulated.node import Node
-from clusters.simulated.quorum_replica import CHANGED, LEADS, RESUME, WHO
 
 PID = ("n1", 1, 7)
 

@@ -10,7 +10,7 @@ from chaos.model.errors import BadInput, SplitbrainError
 from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, VERBS, Action
 from clusters.base import Setup, Unknown
 from clusters.simulated.cluster import SimulatedCluster
-from clusters.simulated.quorum_queue import QuorumQueue
+from clusters.simulated.quorum.queue import QuorumQueue
 from tests.simulated.made import Watcher, cut, drain, outcome, seconds, served, simulate
 
 

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusters.simulated.fifo import ENQUEUE, Fifo
-from clusters.simulated.quorum_replica import QuorumReplica
-from clusters.simulated.raft_log import ENTRIES, META, SNAPSHOT
-from clusters.simulated.raft_rules import APPEND, APPENDED, ASK, ASKED, ELECTION_TIMER, VOTE, VOTED, Rules
+from clusters.simulated.quorum.replica import QuorumReplica
+from clusters.simulated.raft.log import ENTRIES, META, SNAPSHOT
+from clusters.simulated.raft.rules import APPEND, APPENDED, ASK, ASKED, ELECTION_TIMER, VOTE, VOTED, Rules
 from clusters.simulated.replica import BELIEF, COMPACT, SEND, SYNC, WRITE, Effect
 from tests.simulated.raft_group import PID, Broken, Group
 

@@ -8,21 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from clusters.simulated.fifo import APPLIED, DELIVER, DOWN, ENQUEUE, NODE_DOWN, NODE_UP, OK, RESUMED
-from clusters.simulated.raft import Raft
-from clusters.simulated.raft_rules import LEADER
+from clusters.simulated.channel import CHANGED, LEADS, RESUME, WHO
+from clusters.simulated.fifo import APPLIED, DELIVER, DOWN, ENQUEUE, NODE_DOWN, NODE_UP, OK, RESUMED, Fifo
+from clusters.simulated.raft.member import Raft
+from clusters.simulated.raft.rules import LEADER
 from clusters.simulated.replica import MONITOR, REPLY, Message, Pid
 
-# Requests that are not commands, as no log entry is made of them: (kind, pid, 0, a, b)
-RESUME = 100  # a = consumer tag, b = delivery number: send again what it holds from there on
-WHO = 101  # who leads?
 
-# What a channel gets, beside what `fifo` sends it
-LEADS = 3  # (LEADS, leader or None, term): the answer to WHO, and to a command that another must be asked
-CHANGED = 4  # (CHANGED, leader, term): a new leader is ready: send it what is pending, and resume
-
-
-class QuorumReplica(Raft):
+class QuorumReplica(Raft[Fifo]):
     """One member of a quorum queue."""
 
     __slots__ = ()

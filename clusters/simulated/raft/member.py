@@ -5,88 +5,64 @@ pre-vote without regard to a living leader (a leader answers a pre-vote by asser
 leader's connection is lost, pipelined AppendEntries, and one write-ahead log whose sync covers many entries. Term and
 vote are durable before anyone hears of them; an entry counts for the commit only where it has been synced.
 
-Entries are (term, command), commands as `fifo` has them.
+Entries are (term, command); what a command is, the machine knows.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from clusters.simulated.fifo import NOOP, Fifo
-from clusters.simulated.raft_log import ENTRIES, META, SNAPSHOT, Entry, Outlives, RaftLog
-from clusters.simulated.raft_rules import (
+from clusters.simulated.raft.elections import Elections
+from clusters.simulated.raft.log import ENTRIES, META, SNAPSHOT, Entry, Outlives, RaftLog
+from clusters.simulated.raft.machine import NOOP, Command, Machine
+from clusters.simulated.raft.rules import (
     APPEND,
     APPENDED,
     ASK,
-    ASKED,
     BATCH,
-    CANDIDATE,
     ELECTION_TIMER,
-    FOLLOWER,
     HEARTBEAT_TIMER,
     INSTALL,
     LEADER,
     MISSED,
-    PRE_VOTE,
     VOTE,
-    VOTED,
     WINDOW,
     Peer,
     Rules,
 )  # fmt: skip
 from clusters.simulated.replica import (
-    BELIEF,
     COMPACT,
     LOG,
     SEND,
-    SYNC,
     TIMER,
     WRITE,
     Message,
     Record,
-    Replica,
 )
 
+M = TypeVar("M", bound=Machine)
 
-class Raft(Replica):
+
+class Raft(Elections, Generic[M]):
     """One member of a group, on node `me`; `members` are all nodes of the group."""
 
     __slots__ = (
-        "_again", "_held", "_meta", "_meta_durable", "_noop", "_patience", "_peers", "_syncing", "_unflushed",
-        "_verified", "_votes", "applied", "commit", "connected", "leader", "log", "machine", "majority", "me",
-        "members", "ready", "role", "rules", "term", "voted",
+        "_noop", "_peers", "_syncing", "_unflushed", "_verified", "applied", "commit", "machine", "ready",
     )  # fmt: skip
 
-    def __init__(self, me: str, members: Sequence[str], machine: Fifo, rules: Rules) -> None:
-        super().__init__()
-        self.me = me
-        self.members = tuple(members)
-        self.majority = len(members) // 2 + 1
+    def __init__(self, me: str, members: Sequence[str], machine: M, rules: Rules) -> None:
+        super().__init__(me, members, RaftLog(machine.snapshot()), rules)
         self.machine = machine
-        self.rules = rules
-        self.role = FOLLOWER
-        self.leader: str | None = None
-        self.connected: dict[str, None] = {}
         self.ready = False  # as leader: the no-op that it began with is applied
-        self._peers = {node: Peer(1) for node in members if node != me}
-        self._votes: dict[str, None] = {}
-        # durable state, as the journal has it
-        self.term = 0
-        self.voted: str | None = None
-        self.log = RaftLog(machine.snapshot())
-        self._verified = 0  # known to be as the leader has it, up to here
         self.commit = 0
         self.applied = 0
+        self._peers = {node: Peer(1) for node in self.others}
+        self._verified = 0  # known to be as the leader has it, up to here
         self._noop = 0
-        self._meta = 0  # how often term or vote was written,
-        self._meta_durable = 0  # and synced
-        self._held: list[tuple[str, Message]] = []  # messages that wait until term and vote are durable
         self._syncing = False
         self._unflushed = False
-        self._patience = rules.election
-        self._again = (TIMER, ELECTION_TIMER, rules.election)
 
     # --- events
 
@@ -119,12 +95,7 @@ class Raft(Replica):
         elif tag == INSTALL:
             self._on_install(source, message)
         else:
-            _, term, granted = message
-            if term > self.term:
-                self._follow(term, None)
-            elif granted and term == self.term and self.role == (PRE_VOTE if tag == ASKED else CANDIDATE):
-                self._votes[source] = None
-                self._count_votes()
+            self._on_answer(source, message)
 
     def timer(self, name: int, draw: float) -> None:
         if name == HEARTBEAT_TIMER:
@@ -139,21 +110,14 @@ class Raft(Replica):
         self._syncing = False
         if epoch == self.log.epoch and index > self.log.durable:
             self.log.durable = index
-        if meta > self._meta_durable:
-            self._meta_durable = meta
-            if meta == self._meta:
-                self.effects.extend((SEND, node, message) for node, message in self._held)
-                self._held.clear()
-                if self.role == CANDIDATE:
-                    self._votes[self.me] = None
-                    self._count_votes()
+        self._meta_synced(meta)
         if self.role == LEADER:
             self._advance()
         elif self.leader is not None:
             self._acknowledge()
 
     def up(self, node: str) -> None:
-        self.connected[node] = None
+        super().up(node)
         if self.role != LEADER:
             return
         peer = self._peers.get(node)
@@ -161,11 +125,6 @@ class Raft(Replica):
             peer.next = peer.match + 1
             peer.probing = True
             self._send_entries(node, peer)
-
-    def down(self, node: str, draw: float) -> None:
-        self.connected.pop(node, None)
-        if node == self.leader:
-            self.effects.append((TIMER, ELECTION_TIMER, int(self.rules.hurry * draw)))
 
     def flush(self) -> None:
         """A leader writes, syncs and sends what it was asked for, all of it together; while a sync is under way, what
@@ -182,36 +141,9 @@ class Raft(Replica):
         self._syncing = True
         self._sync()
 
-    # --- elections
-
-    def _draw(self, draw: float) -> None:
-        self._patience = int(self.rules.election * (1.0 + draw))
-        self._again = (TIMER, ELECTION_TIMER, self._patience)
-
-    def _believe(self) -> None:
-        self.effects.append((BELIEF, self.role, self.term))
-
-    def _save_meta(self) -> None:
-        self._meta += 1
-        self.effects.append((WRITE, (META, self.term, self.voted)))
-        self._sync()
-
-    def _sync(self) -> None:
-        token = (self.log.written, self.log.epoch, self._meta)
-        if self.rules.mutation == "no-fsync":
-            self.synced(token)
-        else:
-            self.effects.append((SYNC, token))
-
-    def _send(self, node: str, message: Message) -> None:
-        """Send what promises something about term and vote: not before they are durable."""
-        if self._meta_durable == self._meta:
-            self.effects.append((SEND, node, message))
-        else:
-            self._held.append((node, message))
+    # --- leading, and no longer
 
     def _follow(self, term: int, leader: str | None) -> None:
-        """Step down, or on to a newer term; `leader` where it is known who leads it."""
         if self.role == LEADER:
             self.effects.append((LOG, "notice", f"steps down as leader of term {self.term}"))
             self.machine.leading = False
@@ -219,82 +151,8 @@ class Raft(Replica):
             if self.log.written < self.log.last:  # never written, never sent: forgotten
                 self.log.cut_back(self.log.written + 1)
             self._unflushed = False
-        self.role = FOLLOWER
-        self.leader = leader
         self._verified = 0
-        if term > self.term:
-            self.term = term
-            self.voted = None
-            self._held.clear()
-            self._save_meta()
-        self.effects.append(self._again)
-        self._believe()
-
-    def _up_to_date(self, last: int, last_term: int) -> bool:
-        """Whether a candidate's log is at least as new as ours: the rule that keeps committed entries."""
-        if self.rules.mutation == "ignore-log-up-to-date":
-            return True
-        return (last_term, last) >= (self.log.last_term, self.log.last)
-
-    def _ask_for_votes(self) -> None:
-        self.role = PRE_VOTE
-        self.leader = None
-        self._votes = {self.me: None}
-        self.effects.append(self._again)
-        self._believe()
-        for node in self._peers:
-            self._send(node, (ASK, self.term, self.log.last, self.log.last_term))
-        self._count_votes()
-
-    def _on_ask(self, source: str, message: Message) -> None:
-        _, term, last, last_term = message
-        if self.role == LEADER and term <= self.term:
-            self._send_entries(source, self._peers[source], assert_=True)
-            return
-        if term > self.term:
-            self._follow(term, None)
-        if self.rules.mutation == "vote-twice" and term == self.term - 1:
-            answer = (ASKED, term, self._up_to_date(last, last_term))  # as if it had not voted in its term yet
-            self.effects.append((SEND, source, answer))
-            return
-        self._send(source, (ASKED, self.term, term == self.term and self._up_to_date(last, last_term)))
-
-    def _stand(self) -> None:
-        self.role = CANDIDATE
-        self.term += 1
-        self.voted = self.me
-        self._votes = {}
-        self._held.clear()
-        self._believe()
-        self.effects.append(self._again)
-        self._meta += 1
-        self.effects.append((WRITE, (META, self.term, self.voted)))
-        for node in self._peers:
-            self._send(node, (VOTE, self.term, self.log.last, self.log.last_term))
-        self._sync()
-
-    def _on_vote(self, source: str, message: Message) -> None:
-        _, term, last, last_term = message
-        if term > self.term:
-            self._follow(term, None)
-        granted = term == self.term and self._up_to_date(last, last_term)
-        if granted and self.rules.mutation == "vote-twice":
-            self.effects.append((SEND, source, (VOTED, term, True)))  # and forgets it
-            return
-        granted = granted and self.voted in (None, source)
-        if granted:
-            if self.voted != source:
-                self.voted = source
-                self._save_meta()
-            self.effects.append(self._again)
-        self._send(source, (VOTED, self.term, granted))
-
-    def _count_votes(self) -> None:
-        if len(self._votes) >= self.majority:
-            if self.role == PRE_VOTE:
-                self._stand()
-            elif self.role == CANDIDATE:
-                self._lead()
+        super()._follow(term, leader)
 
     def _lead(self) -> None:
         self.role = LEADER
@@ -308,11 +166,14 @@ class Raft(Replica):
             peer.match = 0
             peer.probing = True
             peer.missed = 0
-        self.propose((NOOP, None, 0, None, None))
+        self.propose(NOOP)
         self._noop = self.log.last
         self._syncing = False
         self.flush()
         self._heartbeat()
+
+    def _assert(self, node: str) -> None:
+        self._send_entries(node, self._peers[node], assert_=True)
 
     def _heartbeat(self) -> None:
         for node, peer in self._peers.items():
@@ -326,7 +187,7 @@ class Raft(Replica):
 
     # --- the leader's log
 
-    def propose(self, command: tuple[Any, ...]) -> None:
+    def propose(self, command: Command) -> None:
         """As leader: a command for the log."""
         self.log.entries.append((self.term, command))
         self.log.last += 1

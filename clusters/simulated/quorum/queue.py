@@ -14,8 +14,8 @@ from chaos.model.settings import Setting, choice, duration, integer
 from clusters.simulated.channel import Channel
 from clusters.simulated.fifo import Fifo
 from clusters.simulated.protocol import COMMON_SETTINGS, Protocol
-from clusters.simulated.quorum_replica import QuorumReplica
-from clusters.simulated.raft_rules import MUTATIONS, Rules
+from clusters.simulated.quorum.replica import QuorumReplica
+from clusters.simulated.raft.rules import MUTATIONS, Rules
 from clusters.simulated.replica import Replica
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""RabbitMQ's quorum queues, simulated."""
