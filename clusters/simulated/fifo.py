@@ -55,11 +55,12 @@ class Fifo:
     """The queue. `leading`: whether effects are gathered, in `replies`, `deliveries` and `monitors`.
 
     delivery_limit: a message returned more often than this is dropped (0: never), as when no dead-letter exchange is
-    set.
+    set. forget: a mutation for tests: messages whose log index is a multiple of it stay held though acknowledged.
     """
 
-    def __init__(self, delivery_limit: int = 0) -> None:
+    def __init__(self, delivery_limit: int = 0, forget: int = 0) -> None:
         self.delivery_limit = delivery_limit
+        self.forget = forget
         self.leading = False
         self.clear()
 
@@ -178,6 +179,8 @@ class Fifo:
             return numbers
         checked = consumer.checked
         missing = None
+        if self.forget:
+            numbers = tuple(number for number in numbers if number not in checked or checked[number][0] % self.forget)
         for number in numbers:
             if checked.pop(number, None) is None:
                 missing = [*(missing or ()), number]

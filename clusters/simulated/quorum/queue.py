@@ -14,12 +14,17 @@ from chaos.model.settings import Setting, choice, duration, integer
 from clusters.simulated.channel import Channel
 from clusters.simulated.fifo import Fifo
 from clusters.simulated.protocol import COMMON_SETTINGS, Protocol
-from clusters.simulated.quorum.replica import QuorumReplica
-from clusters.simulated.raft.rules import MUTATIONS, Rules
+from clusters.simulated.quorum.replica import EMPTY_WHEN_DEPOSED, QuorumReplica
+from clusters.simulated.raft import rules
+from clusters.simulated.raft.rules import Rules
 from clusters.simulated.replica import Replica
 
 if TYPE_CHECKING:
     from clusters.simulated.node import Node
+
+FORGET_ACKS = "forget-acks"  # mutation: of every few messages one is still held though its ack is committed
+MUTATIONS = (*rules.MUTATIONS, EMPTY_WHEN_DEPOSED, FORGET_ACKS)
+EVERY = 250
 
 
 class QuorumQueue(Protocol):
@@ -45,6 +50,7 @@ class QuorumQueue(Protocol):
     def __init__(self, version: str | None, options: Mapping[str, Any]) -> None:
         super().__init__(version, options)
         self._limit = options["delivery_limit"]
+        self._forget = EVERY if options["mutation"] == FORGET_ACKS else 0
         self._rules = Rules(
             election=options["election_timeout"],
             hurry=options["hurry"],
@@ -58,7 +64,7 @@ class QuorumQueue(Protocol):
         return tuple(nodes[(number + place) % len(nodes)] for place in range(min(size, len(nodes))))
 
     def replica(self, queue: str, node: str, members: Sequence[str]) -> Replica:
-        return QuorumReplica(node, members, Fifo(self._limit), self._rules)
+        return QuorumReplica(node, members, Fifo(self._limit, self._forget), self._rules)
 
     def channel(self, node: Node, number: int) -> Channel:
         return Channel(node, number)

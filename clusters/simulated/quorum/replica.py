@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from clusters.simulated.channel import CHANGED, LEADS, RESUME, WHO
-from clusters.simulated.fifo import APPLIED, DELIVER, DOWN, ENQUEUE, NODE_DOWN, NODE_UP, OK, RESUMED, Fifo
+from clusters.simulated.fifo import APPLIED, DELIVER, DEQUEUE, DOWN, ENQUEUE, NODE_DOWN, NODE_UP, OK, RESUMED, Fifo
 from clusters.simulated.raft.member import Raft
-from clusters.simulated.raft.rules import LEADER
+from clusters.simulated.raft.rules import LEADER, MISSED
 from clusters.simulated.replica import MONITOR, REPLY, Message, Pid
+
+EMPTY_WHEN_DEPOSED = "empty-when-deposed"  # mutation: a leader without its majority answers polls, and from no log
 
 
 class QuorumReplica(Raft[Fifo]):
@@ -29,6 +31,9 @@ class QuorumReplica(Raft[Fifo]):
             held = self.machine.checked_out(pid, request[3], request[4]) if self.ready else None
             if held is not None:
                 self.effects.append((REPLY, pid, (RESUMED, request[3], *held)))
+            return
+        if kind == DEQUEUE and self.rules.mutation == EMPTY_WHEN_DEPOSED and self._cut_off():
+            self.effects.append((REPLY, pid, (APPLIED, [(request[2], None)])))
             return
         self.propose(request)
         if kind == ENQUEUE and self.rules.mutation == "confirm-before-commit":
@@ -73,6 +78,11 @@ class QuorumReplica(Raft[Fifo]):
         for pid in pids:
             self.effects.append((REPLY, pid, (CHANGED, self.me, self.term)))
             self.effects.append((MONITOR, pid))
+
+    def _cut_off(self) -> bool:
+        """Whether a majority has not answered this leader for a while; others may lead by now."""
+        heard = 1 + sum(peer.missed <= MISSED for peer in self._peers.values())
+        return heard < self.majority
 
     def _suspect(self, node: str) -> None:
         if any(key[0][0] == node and consumer.up for key, consumer in self.machine.consumers.items()):
