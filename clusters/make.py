@@ -17,5 +17,7 @@ def make(on: str, setup: Setup) -> Cluster:
     """
     group = registry.SIMULATIONS if on == SIMULATED else registry.BROKERS
     found = registry.find(group, setup.broker)
-    cluster: Cluster = SimulatedCluster(setup, found) if issubclass(found, Protocol) else found.cluster(setup, on)
+    if issubclass(found, Protocol):
+        return (found.cluster or SimulatedCluster)(setup, found)
+    cluster: Cluster = found.cluster(setup, on)
     return cluster

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from chaos.kernel.clock import MILLISECOND, SECOND
 from chaos.kernel.virtual import VirtualLoop
-from chaos.model.errors import SplitbrainError
+from chaos.model.errors import BadInput, SplitbrainError
 from chaos.model.schedule import POWER_OFF, VERBS, Action
 from clusters.base import Counts, Injected, LeaderView, QueueClient, Setup, Undone, Unknown
 from clusters.simulated import faults
@@ -18,13 +18,15 @@ from clusters.simulated.distribution import HANDSHAKE, Distribution
 from clusters.simulated.network import CLIENTS, Network
 from clusters.simulated.node import DOWN, UP, Node
 from clusters.simulated.protocol import Protocol
-from clusters.simulated.replica import Replica
+from clusters.simulated.replica import EXIT, Effect, Replica
 
 LEADER = "leader"
+BROKER = "broker"
 PATIENCE = 60 * SECOND
 BETWEEN_LOOKS = 50 * MILLISECOND
 CONNECT_TIMEOUT = 5 * SECOND
 SYN_RETRY = SECOND
+RESTART = 5 * SECOND  # a supervisor's pause before it starts again what ended by itself (`restart_delay`)
 
 
 class SimulatedCluster:
@@ -44,7 +46,7 @@ class SimulatedCluster:
         }
         self.held_down: dict[str, dict[str, None]] = {name: {} for name in self.nodes}
         self.held_still: dict[str, dict[str, None]] = {name: {} for name in self.nodes}
-        self._distribution = Distribution(loop, self.network, self.by_name, options["net_ticktime"])
+        self._distribution = Distribution(loop, self.network, self.by_name, self.protocol.patience)
         self._boot_time = options["boot_time"]
         self._heartbeat = options["heartbeat"]
         self._observer = setup.observer
@@ -144,6 +146,12 @@ class SimulatedCluster:
 
     # --- what faults do
 
+    def process(self, node: str, process: str) -> Node:
+        """A process on a machine. Raises BadInput where there is none of that name."""
+        if process != BROKER:
+            raise BadInput(f"a simulated node has no process {process!r}; known: {BROKER}")
+        return self.by_name[node]
+
     def start(self, node: Node) -> None:
         """Start a node's broker, its machine first if need be."""
         self._dark.pop(node.name, None)
@@ -151,7 +159,6 @@ class SimulatedCluster:
 
     def take_down(self, node: Node, verb: str) -> int:
         """Kill, stop or power off. Returns how many writes were lost."""
-        incarnation, now = node.incarnation, self.loop.now()
         node.die({POWER_OFF: "loses its power"}.get(verb, f"is ended ({verb})"))
         lost = 0
         if verb == POWER_OFF:
@@ -161,10 +168,7 @@ class SimulatedCluster:
         else:
             self.network.close(node.name)
         self.held_still[node.name].clear()
-        for queue in node.queues:
-            _, term, _ = self._views[queue].get(node.name, ("", 0, 0))
-            self.believes(node, queue, DOWN, term)
-        self._observer.exited(node.name, incarnation, now, verb, True)
+        self._gone(node, verb)
         return lost
 
     # --- what a node is told by, as `clusters.simulated.node.Surroundings` describes it
@@ -187,10 +191,30 @@ class SimulatedCluster:
             node.say("info", f"queue {queue}: {role}, term {term}")
             self._observer.leader(LeaderView(queue, node.name, role, term, now, now, node.incarnation, exact=True))
 
+    def replica(self, node: Node, queue: str) -> Replica | None:
+        """The replica on a node that keeps a queue."""
+        return node.replicas.get(queue)
+
     def served(self, node: Node) -> None:
         self._distribution.reach_out(node.name)
 
+    def carry_out(self, node: Node, effect: Effect) -> None:
+        if effect[0] != EXIT:
+            raise NotImplementedError(f"{self.protocol.name} asks for what nobody can do: {effect}")
+        why = f"exits with {effect[1]}: {effect[2]}"
+        node.die(why)
+        self.network.close(node.name)
+        self._gone(node, why)
+        node.start(self.protocol.options.get("restart_delay", RESTART) + self._boot_time)
+
     # --- inside
+
+    def _gone(self, node: Node, why: str) -> None:
+        """A broker's process has ended, as a fault or its own protocol would have it: neither is a crash."""
+        for queue in node.queues:
+            _, term, _ = self._views[queue].get(node.name, ("", 0, 0))
+            self.believes(node, queue, DOWN, term)
+        self._observer.exited(node.name, node.incarnation, self.loop.now(), why, True)
 
     async def _sleep(self, time: int) -> None:
         await asyncio.sleep(time / SECOND)
@@ -208,7 +232,7 @@ class SimulatedCluster:
         leader, newest = None, -1
         for name in self._queues[queue]:
             node = self.by_name[name]
-            replica = node.replicas.get(queue)
+            replica = self.replica(node, queue)
             if node.state == UP and not node.paused and replica is not None:
                 term = self.protocol.leads(replica)
                 if term is not None and term > newest:
@@ -217,7 +241,7 @@ class SimulatedCluster:
 
     def _replica_problem(self, name: str, queue: str, leader: Replica) -> str | None:
         node = self.by_name[name]
-        replica = node.replicas.get(queue)
+        replica = self.replica(node, queue)
         if node.state != UP or node.paused or replica is None:
             return "standing still" if node.paused else node.state
         return None if self.protocol.follows(replica, leader) else f"its replica of {queue!r} is behind"

@@ -16,13 +16,16 @@ HANDSHAKE = 4  # messages one after the other until a connection stands
 
 
 class Distribution:
-    """`patience`: Erlang's net_ticktime, ns."""
+    """`patience`: silence after which a connection is given up (Erlang's net_ticktime), ns."""
 
-    def __init__(self, loop: VirtualLoop, network: Network, nodes: Mapping[str, Node], patience: int) -> None:
+    def __init__(
+        self, loop: VirtualLoop, network: Network, nodes: Mapping[str, Node], patience: int, service: str = REPLICATION
+    ) -> None:
         self._loop = loop
         self._network = network
         self._nodes = nodes
         self._patience = patience
+        self._service = service
         self._trying: dict[tuple[str, str], None] = {}
 
     def reach_out(self, name: str) -> None:
@@ -44,21 +47,21 @@ class Distribution:
             del self._trying[pair]
             return
         if self._can_shake_hands(one, other):
-            time = sum(self._network.link(*pair, REPLICATION).latency() for _ in range(HANDSHAKE))
+            time = sum(self._network.link(*pair, self._service).latency() for _ in range(HANDSHAKE))
             self._loop.at(self._loop.now() + time, self._established, pair)
         else:
             self._loop.at(self._loop.now() + RETRY, self._attempt, pair)
 
     def _can_shake_hands(self, one: Node, other: Node) -> bool:
         ready = all(node.state == UP and not node.paused for node in (one, other))
-        return ready and self._network.passable(one.name, other.name, REPLICATION)
+        return ready and self._network.passable(one.name, other.name, self._service)
 
     def _established(self, pair: tuple[str, str]) -> None:
         one, other = (self._nodes[name] for name in pair)
         if not self._can_shake_hands(one, other):
             self._attempt(pair)
             return
-        connection = self._network.connect(one.name, other.name, REPLICATION, self._patience, BEAT)
+        connection = self._network.connect(one.name, other.name, self._service, self._patience, BEAT)
         one.connected(other.name, connection, 0)
         other.connected(one.name, connection, 1)
         del self._trying[pair]  # only now: an end that still held an old connection has just lost it, and reached out

@@ -21,11 +21,11 @@ def inject(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, 
 
     Raises BadInput for a node, link, service or process that there is not.
     """
-    if action.process != "broker":
-        raise BadInput(f"a simulated node has no process {action.process!r}; known: broker")
     for name in action.nodes:
         if name not in cluster.by_name and name != CLIENTS:
             raise BadInput(f"no node {name!r}; {did_you_mean(name, cluster.by_name)}")
+        if name != CLIENTS:
+            cluster.process(name, action.process)
     return _VERBS[action.verb](cluster, fault, action)
 
 
@@ -78,7 +78,7 @@ def _loss(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, U
 
 
 def _take_down(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
-    nodes = [cluster.by_name[name] for name in action.nodes]
+    nodes = [cluster.process(name, action.process) for name in action.nodes]
     hurt = [node.name for node in nodes if node.state != DOWN]
     lost = 0
     for node in nodes:
@@ -101,7 +101,7 @@ def _take_down(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[s
 
 
 def _pause(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
-    nodes = [cluster.by_name[name] for name in action.nodes]
+    nodes = [cluster.process(name, action.process) for name in action.nodes]
     lives = {node.name: node.incarnation for node in nodes if node.state != DOWN}
     for node in nodes:
         if node.name in lives:

@@ -26,6 +26,11 @@ RTO_MAX = 120 * SECOND
 Message = tuple[Any, ...]
 
 
+def machine(endpoint: str) -> str:
+    """Where an endpoint is: "n1" of "n1/etcd", which is a process beside the broker."""
+    return endpoint.partition("/")[0]
+
+
 class _Fin:
     """In a segment: the source has closed its end."""
 
@@ -326,7 +331,7 @@ class Network:
         self._standing: dict[str, None] = {}
 
     def link(self, source: str, target: str, service: str) -> Link:
-        name = (source, target, service)
+        name = (machine(source), machine(target), service)
         link = self._links.get(name)
         if link is None:
             link = Link(name, self._streams.stream("network", *name), self._base, self._spread)

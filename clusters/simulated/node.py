@@ -17,6 +17,7 @@ from clusters.simulated.network import Connection, Network
 from clusters.simulated.replica import (
     BELIEF,
     COMPACT,
+    EXIT,
     LOG,
     MONITOR,
     REPLY,
@@ -24,6 +25,7 @@ from clusters.simulated.replica import (
     SYNC,
     TIMER,
     WRITE,
+    Effect,
     Message,
     Pid,
     Replica,
@@ -57,6 +59,8 @@ class Surroundings(Protocol):
     def believes(self, node: Node, queue: str, role: str, term: int) -> None: ...
 
     def served(self, node: Node) -> None: ...
+
+    def carry_out(self, node: Node, effect: Effect) -> None: ...
 
 
 class Node:
@@ -119,9 +123,12 @@ class Node:
         self.paused = False
         self._network.move_on(self.name)
         backlog, self._backlog = self._backlog, []
+        life = self.incarnation
         if self.state != DOWN:
             for place, (callback, arguments) in enumerate(backlog):
                 self.event(callback, *arguments)
+                if self.incarnation != life:
+                    return
                 if self.paused or self.state == DOWN:
                     self._backlog = [*backlog[place + 1 :], *self._backlog]
                     return
@@ -180,6 +187,10 @@ class Node:
 
     def members(self, queue: str) -> tuple[str, ...] | None:
         return self._around.members(queue)
+
+    def deliver(self, source: str, queue: str, message: Message) -> None:
+        """A message to the replica of a queue, from whom there is no connection to."""
+        self.event(self._dispatch, source, [(TO_REPLICA, queue, message)])
 
     # --- what its channels and replicas ask of it
 
@@ -368,3 +379,7 @@ class Node:
                 self.say(effect[1], f"queue {queue}: {effect[2]}")
             elif tag == COMPACT:
                 self.disk.replace(queue, effect[1], effect[2])
+            else:
+                self._around.carry_out(self, effect)
+                if tag == EXIT:
+                    return

@@ -11,6 +11,7 @@ from clusters.simulated.replica import Replica
 
 if TYPE_CHECKING:
     from clusters.simulated.channel import Channel
+    from clusters.simulated.cluster import SimulatedCluster
     from clusters.simulated.node import Node
 
 COMMON_SETTINGS = (
@@ -26,7 +27,7 @@ class Protocol(ABC):
     """How one broker replicates its queues. Made once a cluster; registered by name in the group "simulations".
 
     `versions`: what may follow the @ of the broker's name, the first being the default. `services`: what a cut may
-    name. `options`: a value for each of `settings`, among them COMMON_SETTINGS and `net_ticktime`.
+    name. `options`: a value for each of `settings`, among them COMMON_SETTINGS.
     """
 
     name: ClassVar[str]
@@ -34,10 +35,17 @@ class Protocol(ABC):
     settings: ClassVar[tuple[Setting, ...]]
     versions: ClassVar[tuple[str, ...]]
     services: ClassVar[tuple[str, ...]] = ("clients", "replication")
+    cluster: ClassVar[type[SimulatedCluster] | None] = None  # where the protocol needs more than SimulatedCluster
 
     def __init__(self, version: str | None, options: Mapping[str, Any]) -> None:
         self.version = version or self.versions[0]
         self.options = options
+
+    @property
+    def patience(self) -> int:
+        """Silence after which a node gives up its connection to another, ns."""
+        patience: int = self.options["net_ticktime"]
+        return patience
 
     @abstractmethod
     def members(self, queue: str, nodes: Sequence[str], number: int) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ REPLY = 5  # (REPLY, pid, message) to a channel, on whichever node
 MONITOR = 6  # (MONITOR, pid): event `ended(pid)` when that channel is gone; at once if it is already
 BELIEF = 7  # (BELIEF, role, term): what this replica now holds to be true of leadership
 LOG = 8  # (LOG, level, text): a line for the node's log
+EXIT = 9  # (EXIT, code, why): end the process; its supervisor starts it again
+CONNECT = 10  # (CONNECT, name): connect to a service beside the cluster; then event `up(name)`
 
 
 class Replica(ABC):
