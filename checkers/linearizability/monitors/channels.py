@@ -1,0 +1,317 @@
+"""Queues and bags with ordered channels, whose operations overlap (pipelined confirms, prefetch) and yet take effect in
+the order of their calls.
+
+Queue. `x -> y` iff x must be before y in the queue: b_x < a_y, d_x < c_y, or x's put comes before y's, or x's take,
+in one channel. As in `fifo`, b is the lesser of b and d, c the greater of c and a, and it is linearizable iff `->`
+has no cycle: the proof there uses nothing else of `->`, and the points it gives keep the order of the numbering, so
+that of channels. But with channels a shortest cycle may be long. Let A_v be the greatest a, C_v the greatest c, of v
+and all from which `->` leads to v. They are found by rounds of running maxima, over time and along channels, until
+nothing changes.
+- A_v > b_v is a cycle: A_v is the a of some z that leads to v, and v -> z. So is C_v > d_v.
+- If there is none of these, any cycle consists of channel edges alone: A and C are the same all around it, so an edge
+  by b_x < a_y would make A_x = A_y >= a_y > b_x. So what is left is to look for a cycle in the channel edges between
+  values of equal A and C. There are few of these, as calls differ. A maximum travels only to values whose put or take
+  is open at that time. So there are no more rounds than that many, and as a rule a handful; each is O(n).
+
+Values not seen again, and loose ones (see `fifo`), have no edges that lead into their takes at first (c = a). D_u,
+the least d of those to which `->` leads from u, comes from the same rounds run backwards: time and edges reversed, a
+queue is a queue again, with puts for takes. A loose value needs an unknown take iff c_u > D_u. If each gets one
+before D_u, no cycle appears. One through the new takes would give d_w < p_u < D_u' <= d_w' < p_u' < D_u'' ... around
+to itself; and one through loose takes as observed has a loose value with c > D on it (the greatest c), which is not
+as observed. The proof that not fewer unknown takes do is by deadlines as before.
+
+Empty answers, without unknown takes: a moment t will do iff no value is both left of it for certain and right of it for
+certain; what leads to a left one is left. So v is there in [b_v, C_v), for the z behind C_v leads to v. Unknown takes,
+lost or loose values, and empty answers together are refused, if there are channels that overlap.
+
+Bag. Puts need no order but that of channels, so a value is consumed too early only if d_x < a_v, for a v taken before
+x in a channel. Empty answers: as above, with channel edges alone (those by time never lead from right of t to left of
+it); a value not seen again must be gone as soon as one to which channel edges lead from it is left of t for certain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from chaos.model.history import NONE
+from checkers.linearizability.calls import F
+from checkers.linearizability.monitors.found import Found
+from checkers.linearizability.monitors.matching import missed
+from checkers.linearizability.monitors.queues import FRESH, Values, empties
+from checkers.linearizability.monitors.ranks import Ranks, Rows, grouped, objects, refuse
+from checkers.linearizability.verdict import Violation
+
+CYCLE, OVERTAKEN = "cycle", "overtaken"
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Places in the order of their channels, one channel after the other; `of` is the channel, counted from 0."""
+
+    order: Rows
+    of: Rows
+
+    def climb(self, ranks: Ranks, size: int) -> None:
+        """Make each the greatest of those up to it in its channel."""
+        lift = self.of * (size + 2)
+        ranks[self.order] = np.maximum.accumulate(ranks[self.order] + lift) - lift
+
+    def back(self) -> Chain:
+        """The same backwards."""
+        return Chain(self.order[::-1], (self.of[-1] - self.of[::-1]) if len(self.of) else self.of)
+
+    def edges(self) -> tuple[Rows, Rows]:
+        """Neighbours."""
+        same = self.of[1:] == self.of[:-1]
+        return self.order[:-1][same], self.order[1:][same]
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """Channels of puts, and of takes; whose value is in them."""
+
+    put: Chain
+    take: Chain
+
+
+def chains(all_: Values) -> Chains | None:
+    """The channels, if operations of one overlap. Raises Refused if these are not all puts, or all takes of values."""
+    calls, row = all_.calls, all_.line
+    rows = np.flatnonzero(calls.channel >= 0)
+    if len(rows) == 0:
+        return None
+    rows = rows[grouped(objects(calls.channel[rows]))]
+    of = calls.channel[rows]
+    step = of[1:] != of[:-1]
+    if row.key is not None:
+        rows = rows[grouped(row.key[rows])]
+        of = calls.channel[rows]
+        step = (of[1:] != of[:-1]) | (row.key[rows][1:] != row.key[rows][:-1])
+    number = np.concatenate(([0], np.cumsum(step)))
+    overlap = np.append(False, ~step & (row.ret[rows][:-1] > row.call[rows][1:]))
+    if not overlap.any():
+        return None
+    ordered = np.zeros(int(number[-1]) + 1, dtype=np.bool_)
+    ordered[number[overlap]] = True
+    keep = ordered[number]
+    rows, number = rows[keep], number[keep]
+    is_put = calls.f[rows] == F.PUT
+    mixed = np.append(False, (is_put[1:] != is_put[:-1]) & (number[1:] == number[:-1]))
+    if mixed.any():
+        refuse(calls, int(rows[np.argmax(mixed)]), "is in a channel of both puts and takes that overlap")
+    valued = is_put | np.isin(rows, all_.take)
+    blank = ~valued & ((calls.out[rows] == NONE) | (row.ret[rows] == row.size))
+    if blank.any():
+        refuse(calls, int(rows[np.argmax(blank)]), "is an empty or unknown take in a channel whose takes overlap")
+    place = np.searchsorted(all_.put, rows[is_put])
+    kept = (all_.taken[place] >= 0) | (all_.b[place] < row.size)
+    put = Chain(place[kept], number[is_put][kept])
+    who = np.full(len(all_.take), -1, dtype=np.intp)
+    who[all_.taken] = np.arange(len(all_.put))
+    is_take = valued & ~is_put
+    place = who[np.searchsorted(all_.take[:-1], rows[is_take])]
+    first = all_.take[all_.taken[place]] == rows[is_take]  # not one of a value taken twice
+    return Chains(put, Chain(place[first], number[is_take][first]))
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """`x -> y` of a queue: b_x < a_y, d_x < c_y, and channels."""
+
+    a: Ranks
+    b: Ranks
+    c: Ranks
+    d: Ranks
+    chains: Chains
+    size: int
+
+    def back(self) -> Graph:
+        """Time and edges reversed: puts for takes, returns for calls."""
+        size = self.size
+        back = Chains(self.chains.take.back(), self.chains.put.back())
+        return Graph(size - self.d, size - self.c, size - self.b, size - self.a, back, size)
+
+    def greatest(self) -> tuple[Ranks, Ranks]:
+        """A and C, or what shows a cycle: somewhere A > b or C > d."""
+        top_a, top_c = self.a.copy(), self.c.copy()
+        by_b, by_d = np.argsort(self.b), np.argsort(self.d)
+        after_b, after_d = np.searchsorted(self.b[by_b], self.a), np.searchsorted(self.d[by_d], self.c)
+        low = np.asarray([-1], dtype=top_a.dtype)
+        while True:
+            was_a, was_c = top_a.copy(), top_c.copy()
+            for chain in (self.chains.put, self.chains.take):
+                chain.climb(top_a, self.size)
+                chain.climb(top_c, self.size)
+            np.maximum(top_c, np.concatenate((low, np.maximum.accumulate(top_c[by_b])))[after_b], out=top_c)
+            np.maximum(top_a, np.concatenate((low, np.maximum.accumulate(top_a[by_d])))[after_d], out=top_a)
+            if (top_a > self.b).any() or (top_c > self.d).any():
+                return top_a, top_c
+            if np.array_equal(was_a, top_a) and np.array_equal(was_c, top_c):
+                return top_a, top_c
+
+    def knot(self, top_a: Ranks, top_c: Ranks) -> int:
+        """A place on a cycle of channel edges between values of equal A and C, -1 if there is none."""
+        after: dict[int, list[int]] = {}
+        for chain in (self.chains.put, self.chains.take):
+            x, y = chain.edges()
+            tie = (top_a[x] == top_a[y]) & (top_c[x] == top_c[y])
+            for one, other in zip(x[tie].tolist(), y[tie].tolist(), strict=True):
+                after.setdefault(one, []).append(other)
+        done: set[int] = set()
+        for root in after:
+            path, trail = [root], [iter(after.get(root, ()))]
+            on = {root}
+            while path:
+                if path[-1] in done:
+                    on.discard(path.pop())
+                    trail.pop()
+                    continue
+                step = next(trail[-1], None)
+                if step is None:
+                    done.add(path[-1])
+                elif step in on:
+                    return step
+                elif step not in done:
+                    path.append(step)
+                    on.add(step)
+                    trail.append(iter(after.get(step, ())))
+        return -1
+
+    def path(self, start: int, goal: int) -> list[int]:
+        """A shortest way along `->`, of one edge at least."""
+        parent = np.full(len(self.a), -1, dtype=np.intp)
+        level = np.asarray([start])
+        edges = [chain.edges() for chain in (self.chains.put, self.chains.take)]
+        while parent[goal] < 0 and len(level):
+            fresh = parent < 0
+            for chain_x, chain_y in edges:
+                here = np.isin(chain_x, level) & fresh[chain_y]
+                parent[chain_y[here]] = chain_x[here]
+            for begin, end in ((self.a, self.b), (self.c, self.d)):
+                x = int(level[np.argmin(end[level])])
+                parent[(parent < 0) & (begin > end[x])] = x
+            level = np.flatnonzero(fresh & (parent >= 0))
+        way = [goal]
+        while len(way) == 1 or way[-1] != start:
+            way.append(int(parent[way[-1]]))
+        return way[::-1]
+
+
+def fifo(all_: Values, chains_: Chains, loose: Mask, found: Found) -> None:
+    """What breaks the rules of a queue. `loose`: values whose take, if any was seen, may not be the first."""
+    row = all_.line
+    node = (all_.taken >= 0) | (all_.b < row.size)
+    free = np.flatnonzero(loose & node)
+    if len(free) and len(all_.empty) and len(all_.jokers):
+        refuse(all_.calls, int(all_.empty[0]), "is an empty answer, with unknown takes and channels that overlap")
+    if found.at is not None:  # with one value; what follows takes values to be sound
+        return
+    graph = _graph(all_, chains_, node, loose)
+    top_a, top_c = graph.greatest()
+    at = _cycle(graph, top_a, top_c)
+    if at >= 0:
+        found.first(node[at : at + 1], all_.a[at : at + 1], lambda _: _told(all_, graph, graph.path(at, at)))
+        return
+    if len(free):
+        least = graph.size - graph.back().greatest()[0]
+        least = np.where(least < graph.size, least, row.size)[free]
+        must = np.flatnonzero(least < np.minimum(all_.c[free], row.end(all_.a[free])))
+        must = must[np.argsort(least[must], kind="stable")]
+        late, deadline = free[must], least[must]
+        bad = missed(row, all_.jokers, deadline)
+        found.first(bad, deadline, lambda place: _overtaken(all_, graph, int(late[place]), int(deadline[place])))
+    if len(all_.empty) and found.at is None:
+        whole = _graph(all_, chains_, node, all_.taken < 0)
+        until = np.where(all_.taken >= 0, whole.greatest()[1], 0)
+        empties(all_, found, whole.b, until, np.where(all_.taken < 0, all_.b, row.size))
+
+
+def _cycle(graph: Graph, top_a: Ranks, top_c: Ranks) -> int:
+    over = (top_a > graph.b) | (top_c > graph.d)
+    return int(np.argmin(np.where(over, graph.a, graph.size))) if over.any() else graph.knot(top_a, top_c)
+
+
+def _graph(all_: Values, chains_: Chains, node: Mask, loose: Mask) -> Graph:
+    """With what is no node after the end of time, where nothing leads from it."""
+    a = np.where(node, all_.a, -1).astype(np.int64)
+    c = np.where(loose | ~node, a, np.maximum(all_.a, all_.c))
+    d = np.where(node, all_.d, all_.line.size).astype(np.int64)
+    b = np.where(node, np.minimum(all_.b, d), all_.line.size)
+    return Graph(a, b, c, d, chains_, all_.line.size)
+
+
+def bag(all_: Values, chains_: Chains, found: Found) -> None:
+    """What breaks the rules of a bag."""
+    row, chain = all_.line, chains_.take
+    latest = all_.a.astype(np.int64)
+    chain.climb(latest, row.size)
+    found.first(latest > all_.d, all_.d, lambda place: _early(all_, chain, place, int(latest[place])))
+    if len(all_.empty) == 0:
+        return
+    seen = all_.taken >= 0
+    graph = _graph(all_, chains_, seen | (all_.b < row.size), ~seen)
+    until, gone = graph.c.copy(), graph.size - graph.b
+    _settle(until, chains_.put, chains_.take, graph.size)
+    _settle(gone, chains_.put.back(), chains_.take.back(), graph.size)
+    empties(all_, found, graph.b, np.where(seen, until, 0), np.where(seen, row.size, graph.size - gone))
+
+
+def _settle(ranks: Ranks, one: Chain, other: Chain, size: int) -> None:
+    while True:
+        was = ranks.copy()
+        one.climb(ranks, size)
+        other.climb(ranks, size)
+        if np.array_equal(was, ranks):
+            return
+
+
+def _told(all_: Values, graph: Graph, way: list[int]) -> Violation:
+    """A cycle, edge by edge."""
+    rows, words = _edges(all_, graph, way)
+    return Violation(CYCLE, rows, f"{'; '.join(words)}: so no order is first in, first out")
+
+
+def _edges(all_: Values, graph: Graph, way: list[int]) -> tuple[tuple[int, ...], list[str]]:
+    rows: set[int] = set()
+    words = []
+    puts = set(zip(*(side.tolist() for side in graph.chains.put.edges()), strict=True))
+    takes = set(zip(*(side.tolist() for side in graph.chains.take.edges()), strict=True))
+    for x, y in pairwise(way):
+        v, w = all_.value(x), all_.value(y)
+        (put_x, take_x), (put_y, take_y) = all_.rows(x), all_.rows(y)
+        if (x, y) in puts:
+            rows |= {put_x, put_y}
+            words.append(f"message {v} was published before {w}, in channel {all_.calls.channel[put_x]}")
+        elif (x, y) in takes:
+            rows |= {take_x, take_y}
+            words.append(f"message {v} was consumed before {w}, in channel {all_.calls.channel[take_x]}")
+        elif graph.b[x] < graph.a[y]:
+            rows |= {put_x if all_.b[x] < graph.a[y] else take_x, put_y}
+            left = "confirmed" if all_.b[x] < graph.a[y] else "consumed"
+            words.append(f"message {v} was {left} before {w} was published")
+        else:
+            rows |= {take_x, take_y if all_.c[y] > all_.d[x] else put_y}
+            words.append(f"message {v} was consumed before {w} was asked for")
+    return tuple(sorted(rows)), words
+
+
+def _overtaken(all_: Values, graph: Graph, earlier: int, deadline: int) -> Violation:
+    later = int(np.flatnonzero(all_.d == deadline)[0])
+    rows, words = _edges(all_, graph, graph.path(earlier, later))
+    v, w = all_.value(earlier), all_.value(later)
+    take = all_.rows(earlier)[1]
+    words.append(f"yet {w} was consumed, and {v} {'was not consumed before' if take >= 0 else 'never was'}")
+    ends = {all_.rows(later)[1], *((take,) if take >= 0 else ())}
+    return Violation(OVERTAKEN, tuple(sorted({*rows, *ends})), "; ".join(words))
+
+
+def _early(all_: Values, chain: Chain, later: int, published: int) -> Violation:
+    earlier = int(chain.order[np.flatnonzero(all_.a[chain.order] == published)[0]])
+    v, w = all_.value(earlier), all_.value(later)
+    channel = all_.calls.channel[all_.rows(later)[1]]
+    text = f"message {v} was consumed before {w}, in channel {channel}, and {w} was consumed before {v} was published"
+    return Violation(FRESH, tuple(sorted({*all_.rows(earlier), all_.rows(later)[1]})), text)

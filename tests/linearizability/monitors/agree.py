@@ -1,0 +1,92 @@
+"""A monitor against the definition: the same verdict for each history, alone and among other objects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from random import Random
+from typing import NamedTuple
+
+from checkers.linearizability.calls import Calls
+from checkers.linearizability.monitors import MONITORS, at_least_once
+from checkers.linearizability.verdict import Decision, Refused
+from tests.linearizability.monitors import objects, small, wing_gong
+from tests.linearizability.monitors.wing_gong import Op, Step, linearizable
+
+
+class Case(NamedTuple):
+    """How to make histories, what they mean, and who decides them."""
+
+    make: Callable[[Random], list[Op]]
+    step: Step | None  # None: at least once, where what is allowed depends on what was seen
+    initial: Hashable
+    decide: Callable[[Calls], Decision]
+
+    def allows(self, ops: list[Op]) -> bool:
+        """Whether there is an order of them."""
+        step = wing_gong.at_least_once(ops) if self.step is None else self.step
+        return linearizable(ops, step, self.initial)
+
+
+CASES = {
+    "fifo": Case(small.queue, wing_gong.fifo, (), MONITORS["fifo"]),
+    "bag": Case(lambda rng: small.queue(rng, False), wing_gong.bag, (), MONITORS["bag"]),
+    "fifo-channels": Case(lambda rng: small.queue(rng, lanes=True), wing_gong.fifo, (), MONITORS["fifo"]),
+    "bag-channels": Case(lambda rng: small.queue(rng, False, lanes=True), wing_gong.bag, (), MONITORS["bag"]),
+    "at-least-once": Case(
+        small.deliveries, None, ((), frozenset()), lambda calls: at_least_once.decide(calls, calls.end == 1)
+    ),
+    "register": Case(objects.register, wing_gong.register, None, MONITORS["register"]),
+    "lock": Case(objects.lock, wing_gong.lock, False, MONITORS["lock"]),
+    "fenced-lock": Case(
+        lambda rng: objects.lock(rng, tokens=True), wing_gong.fenced_lock, (False, -100), MONITORS["fenced-lock"]
+    ),
+    "set": Case(objects.one_set, wing_gong.one_set, frozenset(), MONITORS["set"]),
+    "log": Case(objects.log, wing_gong.log, (), MONITORS["log"]),
+}
+
+
+def agree(case: Case, rng: Random, count: int, seen: Counter[str]) -> None:
+    """Linearizable histories are decided twenty at once, as objects of one. The others each by itself, and some among
+    linearizable ones, where it must be their object that is blamed."""
+    good: list[list[Op]] = []
+    bad: list[list[Op]] = []
+    for _ in range(count):
+        ops = case.make(rng)
+        if case.allows(ops):
+            good.append(ops)
+            continue
+        decision = _decide(case, [ops])
+        seen[decision.violation.rule if decision and decision.violation else "refused"] += 1
+        assert decision is None or decision.valid is False, (decision, ops)
+        if decision is not None and len(good) > 3 and rng.random() < 0.1:
+            several = [*good[-3:], ops, *good[:2], *bad[-1:]]
+            among = _decide(case, several)
+            assert among is None or (among.violation and _objects(among, several) == {3}), (among, several)
+        if decision is not None:
+            bad.append(ops)
+    for start in range(0, len(good), 20):
+        _valid(case, good[start : start + 20], seen)
+
+
+def _valid(case: Case, histories: list[list[Op]], seen: Counter[str]) -> None:
+    decision = _decide(case, histories)
+    if decision is None and len(histories) > 1:  # one of them is refused
+        for ops in histories:
+            _valid(case, [ops], seen)
+        return
+    seen["refused" if decision is None else "valid"] += len(histories)
+    if decision is not None and not decision.valid:
+        raise AssertionError(decision, [histories[place] for place in _objects(decision, histories)])
+
+
+def _decide(case: Case, histories: list[list[Op]]) -> Decision | None:
+    try:
+        return case.decide(small.columns(histories))
+    except Refused:
+        return None
+
+
+def _objects(decision: Decision, histories: list[list[Op]]) -> set[int]:
+    assert decision.violation is not None
+    return {int(small.columns(histories).key[row]) for row in decision.violation.rows}
