@@ -1,142 +1,161 @@
 """The shortest history that still fails, found by taking things away and deciding again.
 
-First the end: a prefix of a linearizable history is linearizable, so the shortest prefix that fails is found by halving
-(what had not returned by then is open). Then whole *units*, the operations that make sense only together (a value's put
-and its take, a write and the reads of it), by delta debugging (Zeller, Hildebrandt 2002). What is left was decided
-again and fails, so it is a counterexample by itself, whatever the engine said of the whole.
+The end goes first: a prefix of a linearizable history is linearizable (what had not returned by then is open). Then
+whole units (see `units`), by delta debugging (Zeller, Hildebrandt 2002); where an engine has named operations that show
+the failure, theirs alone are tried before all. What is left was decided again and fails, and the whole fails for the
+same reason, whatever the engine said of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from chaos.model.history import NONE, Ints
+from chaos.model.history import NONE
 from checkers.linearizability.calls import NEVER, Calls, F
+from checkers.linearizability.units import KEPT, Labels, closed, excused, looks, units
 
 WORK = 30_000_000  # operations decided in all, at the most
+TRIES = 2_000  # parts decided in all, at the most
+UNDECIDED = 5  # of these without an answer, at the most: each may have taken all the time that a search has
 
-Fails = Callable[[Calls], bool]
+Fails = Callable[[Calls], bool | None]  # None: not decided
+Rows = npt.NDArray[np.intp]
 
 
 class _Tired(Exception):
     """The work allowed is done."""
 
 
-def shrink(calls: Calls, fails: Fails, work: int = WORK) -> Calls:
-    """A small part of `calls` that fails, given that `calls` does. `work` bounds how many operations are decided."""
-    judge = _Judge(fails, work)
-    best = calls
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a history, up to a rank. `decided`: as it was decided; `calls`: as it was recorded (they differ in
+    the offsets of a log of which something is gone)."""
+
+    rows: Rows
+    decided: Calls
+    calls: Calls
+
+
+def shrink(
+    calls: Calls, fails: Fails, model: str, around: Sequence[int] = (), until: int | None = None, work: int = WORK
+) -> Part:
+    """A small part of `calls` that fails, given that `calls` does. around: rows that show why; they stay, and are tried
+    alone before others are. until: a rank at which it is likely to fail already. `work` bounds how many operations are
+    decided."""
+    search = _Search(calls, fails, model, work)
+    near = np.asarray(sorted(around), dtype=np.intp)
     try:
-        best = _shortest_prefix(calls, judge)
-        best = _fewest_units(best, judge)
+        search.cut(int(calls.ret[near].max(initial=-1)) if until is None else until)
+        for labels in (units, looks, units):
+            search.take_away(labels, near)
+        if not len(near):
+            search.cut()
+        search.excuse()
     except _Tired:
-        best = judge.best or best
-    return best
-
-
-class _Judge:
-    def __init__(self, fails: Fails, work: int) -> None:
-        self._fails = fails
-        self._left = work
-        self.best: Calls | None = None
-
-    def __call__(self, calls: Calls) -> bool:
-        self._left -= len(calls)
-        if self._left < 0:
-            raise _Tired
-        if not self._fails(calls):
-            return False
-        if self.best is None or len(calls) < len(self.best):
-            self.best = calls
-        return True
+        pass
+    return search.best
 
 
 def prefix(calls: Calls, rank: int) -> Calls:
     """What was known at a rank: later calls are not there, later returns are open."""
     early = calls.select(np.flatnonzero(calls.call <= rank))
     open_ = early.ret > rank
-    return Calls(
-        early.f,
-        early.arg,
-        np.where(open_ & (early.f != F.CAS), NONE, early.out),  # a cas keeps its new value there
-        early.call,
-        np.where(open_, NEVER, early.ret),
-        early.key,
-        early.process,
-        early.channel,
-        early.op,
-        np.where(open_, -1, early.end),
+    return replace(
+        early,
+        out=np.where(open_ & (early.f != F.CAS), NONE, early.out),  # a cas keeps its new value there
+        ret=np.where(open_, NEVER, early.ret),
+        end=np.where(open_, -1, early.end),
     )
 
 
-def _shortest_prefix(calls: Calls, judge: _Judge) -> Calls:
-    returns = np.sort(calls.ret[calls.ret != NEVER])
-    low, high = -1, len(returns) - 1  # fails up to the return at `high`, if it fails at all with all of them
-    if high < 0 or not judge(prefix(calls, int(returns[high]))):
-        return calls
-    while high - low > 1:
-        middle = (low + high) // 2
-        if judge(prefix(calls, int(returns[middle]))):
-            high = middle
-        else:
-            low = middle
-    return prefix(calls, int(returns[high]))
+class _Search:
+    def __init__(self, calls: Calls, fails: Fails, model: str, work: int) -> None:
+        self._calls, self._fails, self._model = calls, fails, model
+        self._work, self._tries, self._undecided = work, TRIES, UNDECIDED
+        self.best = Part(np.arange(len(calls)), calls, calls)
+        self._rank = NEVER
+        self._gone: Rows = np.empty(0, dtype=np.intp)
 
+    def _fail(self, decided: Calls) -> bool:
+        self._work -= len(decided)
+        self._tries -= 1
+        if self._work < 0 or self._tries < 0 or self._undecided <= 0:
+            raise _Tired
+        answer = self._fails(decided)
+        self._undecided -= answer is None
+        return bool(answer)
 
-def units(calls: Calls) -> Ints:
-    """A label for each operation; those of one label are kept or taken away together."""
-    label = np.arange(len(calls), dtype=np.int64)
-    value = np.full(len(calls), NONE, dtype=np.int64)
-    for f, column in (
-        (F.PUT, calls.arg), (F.TAKE, calls.out), (F.WRITE, calls.arg), (F.READ, calls.out),
-        (F.ADD, calls.arg), (F.REMOVE, calls.arg), (F.CONTAINS, calls.arg), (F.APPEND, calls.arg), (F.FETCH, calls.out),
-    ):  # fmt: skip
-        rows = calls.f == f
-        value[rows] = column[rows]
-    known = np.flatnonzero(value != NONE)
-    if len(known):
-        pairs = np.stack([calls.key[known], value[known]], axis=1)
-        _, first, inverse = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-        label[known] = known[first][inverse.reshape(-1)]
-    holders = np.flatnonzero((calls.f == F.ACQUIRE) | (calls.f == F.RELEASE))
-    held: dict[tuple[int, int], int] = {}
-    for row in holders.tolist():  # an acquire and the release of the same process that follows it
-        who = (int(calls.key[row]), int(calls.process[row]))
-        if calls.f[row] == F.ACQUIRE:
-            held[who] = row
-        else:
-            label[row] = held.pop(who, row)
-    return label
+    def _keep(self, rows: Rows, rank: int, gone: Rows | None = None) -> bool:
+        """Whether these rows, up to that rank, fail; then they are the best there is. gone: units taken away so far."""
+        gone = self._gone if gone is None else gone
+        left = self._calls.select(rows)
+        shown = decided = prefix(left, rank)
+        if self._model == "log" and len(gone):
+            decided = prefix(closed(left, self._calls.select(gone)), rank)
+        if not self._fail(decided):
+            return False
+        self.best, self._rank, self._gone = Part(rows[left.call <= rank], decided, shown), rank, gone
+        return True
 
+    def cut(self, likely: int = -1) -> None:
+        """The shortest prefix, by halving; or up to a rank that is likely to do."""
+        rows = self.best.rows
+        if 0 <= likely < NEVER and self._keep(rows, likely):
+            return
+        ret = self._calls.ret[rows]
+        returns = np.sort(ret[ret <= min(self._rank, NEVER - 1)])
+        low, high = -1, len(returns) - 1  # it fails up to the return at `high`
+        if high >= 0 and self._rank == NEVER and not self._keep(rows, int(returns[high])):
+            return
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._keep(rows, int(returns[middle])):
+                high = middle
+            else:
+                low = middle
 
-def _fewest_units(calls: Calls, judge: _Judge) -> Calls:
-    label = units(calls)
-    _, groups = np.unique(label, return_inverse=True)
-    kept = list(range(int(groups.max(initial=-1)) + 1))
-    parts = 2
+    def take_away(self, labels: Callable[[Calls, str], Labels], near: Rows) -> None:
+        """The fewest units, beside what must stay."""
+        rows = self.best.rows
+        label = labels(self._calls.select(rows), self._model)
+        names, unit = np.unique(label, return_inverse=True)
+        stays = names == KEPT
+        before = self._gone
 
-    def only(chosen: list[int]) -> Calls:
-        mask = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.bool_)
-        mask[chosen] = True
-        return calls.select(np.flatnonzero(mask[groups]))
+        def only(chosen: Rows) -> bool:
+            stay = stays.copy()
+            stay[chosen] = True
+            here = stay[unit]
+            away = np.concatenate((before, rows[~here])) if labels is units else before
+            return self._keep(rows[here], self._rank, away)
 
-    while len(kept) > 1:
-        size = -(-len(kept) // parts)
-        chunks = [kept[start : start + size] for start in range(0, len(kept), size)]
-        for chunk in chunks:
-            if len(chunk) < len(kept) and judge(only(chunk)):
-                kept, parts = chunk, 2
-                break
-        else:
-            for place in range(len(chunks)):
-                rest = [unit for other, chunk in enumerate(chunks) if other != place for unit in chunk]
-                if rest and len(rest) < len(kept) and judge(only(rest)):
+        stays[unit[np.isin(rows, near)]] = True
+        kept = np.flatnonzero(~stays)
+        if len(near) and len(kept) and only(kept[:0]):
+            return
+        parts = 2
+        while len(kept):
+            for chunk in np.array_split(kept, min(parts, len(kept))):
+                rest = np.setdiff1d(kept, chunk)
+                if only(rest):
                     kept, parts = rest, max(parts - 1, 2)
                     break
             else:
                 if parts >= len(kept):
                     break
                 parts = min(parts * 2, len(kept))
-    return only(kept)
+
+    def excuse(self) -> None:
+        """Without what must stay, if it is shown to make no difference."""
+        best = self.best
+        left = np.flatnonzero(units(best.decided, self._model) != KEPT)
+        freed = excused(best.decided, self._model)
+        if freed is None or len(left) == len(best.rows) or not self._fail(freed):
+            return
+        decided = freed if self._model == "log" else best.decided.select(left)
+        if self._fail(decided):
+            self.best = Part(best.rows[left], decided, best.calls.select(left))

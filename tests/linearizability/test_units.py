@@ -1,0 +1,122 @@
+"""What is linearizable stays so, whatever units are taken away: against all orders tried."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import numpy as np
+import pytest
+
+from checkers.linearizability.calls import NEVER, Calls, F, calls
+from checkers.linearizability.shrink import prefix
+from checkers.linearizability.units import KEPT, closed, excused, looks, units
+from tests.linearizability.monitors import objects, small
+from tests.linearizability.porcupine import reference
+
+WORDS = ("a", "bb", "")
+OBJECTS = {
+    "register": reference.register(),
+    "cas-register": reference.cas_register(),
+    "key-value": reference.key_value(WORDS),
+    "mutex": reference.lock(1, False, False),
+    "reentrant-lock": reference.lock(2, True, False),
+    "fenced-lock": reference.lock(1, True, True),
+    "fifo-queue": reference.fifo_queue(),
+    "bag": reference.bag(),
+    "set": reference.set_(),
+    "set, read whole": reference.set_(((1,), (2,), (1, 2))),
+    "counter": reference.counter(),
+    "log": reference.log(),
+}
+
+
+def _history(name: str, draw: Random) -> Calls:
+    if name in ("mutex", "reentrant-lock", "fenced-lock") and draw.random() < 0.8:  # few that are random are in order
+        return small.columns([objects.lock(draw, tokens=name == "fenced-lock")])
+    return reference.random_history(OBJECTS[name], draw, draw.randint(2, 8))
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_without_some_of_its_units_what_is_linearizable_still_is(name: str) -> None:
+    thing, model = OBJECTS[name], name.split(",")[0]
+    draw = Random(f"units {name}")
+    tried: Counter[str] = Counter()
+    for number in range(1500):
+        history = _history(name, draw)
+        if not reference.linearizable(history, thing):
+            continue
+        how = draw.choice((units, units, looks))
+        label = how(history, model)
+        names = [int(unit) for unit in np.unique(label) if unit != KEPT]
+        gone = [unit for unit in names if draw.random() < 0.5]
+        if not gone:
+            continue
+        away = np.isin(label, gone)
+        left = history.select(np.flatnonzero(~away))
+        if model == "log" and how is units:
+            left = closed(left, history.select(np.flatnonzero(away)))
+        left = prefix(left, draw.randrange(90))
+        assert reference.linearizable(left, thing), (number, history, gone)
+        tried[how.__name__] += 1
+    assert sum(tried.values()) > 150, tried
+
+
+@pytest.mark.parametrize("name", ["fifo-queue", "bag", "log"])
+def test_what_is_linearizable_is_so_when_all_that_can_be_is_excused(name: str) -> None:
+    draw = Random(f"excused {name}")
+    tried = 0
+    for _ in range(1000):
+        history = reference.random_history(OBJECTS[name], draw, draw.randint(1, 6))
+        if reference.linearizable(history, OBJECTS[name]):
+            freed = excused(history, name)
+            assert freed is not None
+            assert reference.linearizable(freed, OBJECTS[name])
+            tried += 1
+    assert tried > 100
+
+
+def test_all_of_a_value_is_a_unit_and_what_is_unknown_stays() -> None:
+    some = calls(
+        [
+            (F.PUT, 7, None, 0, 1), (F.PUT, 8, None, 2, 3), (F.TAKE, None, 7, 4, 5), (F.TAKE, None, None, 6, 7),
+            (F.TAKE, None, None, 8, None),
+        ]
+    )  # fmt: skip
+    assert units(some, "fifo-queue").tolist() == [0, 1, 0, 3, KEPT]
+
+
+def test_values_that_a_cas_joins_are_a_unit_and_a_refused_one_holds_all() -> None:
+    rows: list[tuple[F, int | None, int | None, int, int | None]] = [
+        (F.WRITE, 1, None, 0, 1), (F.CAS, 1, 2, 2, 3), (F.READ, None, 2, 4, 5), (F.WRITE, 3, None, 6, 7),
+        (F.READ, None, None, 8, 9),
+    ]  # fmt: skip
+    assert units(calls(rows), "cas-register").tolist() == [0, 0, 0, 3, 4]
+    refused = calls([*rows, (F.CAS_REFUSED, 5, None, 10, 11)])
+    assert units(refused, "cas-register").tolist() == [KEPT, KEPT, 2, KEPT, 4, 5]
+
+
+def test_a_hold_is_a_unit_unless_it_may_be_why_a_try_was_refused() -> None:
+    some = calls(
+        [
+            (F.ACQUIRE, None, None, 0, 1), (F.RELEASE, None, None, 2, 3), (F.ACQUIRE, None, None, 4, 5),
+            (F.TRY, None, None, 6, 7), (F.RELEASE, None, None, 8, 9),
+        ]
+    )  # fmt: skip
+    some.process[:] = [0, 0, 1, 2, 1]
+    assert units(some, "mutex").tolist() == [0, 0, KEPT, 3, KEPT]
+    some.process[4] = 2  # another's release: then nobody knows whose hold it was
+    assert units(some, "mutex").tolist() == [KEPT, KEPT, KEPT, 3, KEPT]
+
+
+def test_offsets_of_a_log_close_up() -> None:
+    some = calls([(F.APPEND, 5, 0, 0, 1), (F.APPEND, 6, 1, 2, 3), (F.APPEND, 7, 2, 4, 5), (F.FETCH, 3, None, 6, 7)])
+    left = closed(some.select(np.array([0, 2, 3])), some.select(np.array([1])))
+    assert left.out.tolist()[:2] == [0, 1]
+    assert left.arg.tolist() == [5, 7, 2]
+
+
+def test_what_an_unknown_model_does_stays() -> None:
+    some: Calls = calls([(F.READ, None, 1, 0, 1), (F.WRITE, 1, None, 2, None)])
+    assert units(some, "teapot").tolist() == [KEPT, KEPT]
+    assert some.ret[1] == NEVER
