@@ -1,8 +1,8 @@
 """Queues and bags with ordered channels, whose operations overlap (pipelined confirms, prefetch) and yet take effect in
 the order of their calls.
 
-Queue. `x -> y` iff x must be before y in the queue: b_x < a_y, d_x < c_y, or x's put comes before y's, or x's take,
-in one channel. As in `fifo`, b is the lesser of b and d, c the greater of c and a, and it is linearizable iff `->`
+Queue. As in `fifo`, with its b' and c', which are b and c here: `x -> y` iff x must be before y in the queue, by b_x
+< a_y, or d_x < c_y, or because x's put comes before y's, or x's take, in one channel; and it is linearizable iff `->`
 has no cycle: the proof there uses nothing else of `->`, and the points it gives keep the order of the numbering, so
 that of channels. But with channels a shortest cycle may be long. Let A_v be the greatest a, C_v the greatest c, of v
 and all from which `->` leads to v. They are found by rounds of running maxima, over time and along channels, until
@@ -10,23 +10,25 @@ nothing changes.
 - A_v > b_v is a cycle: A_v is the a of some z that leads to v, and v -> z. So is C_v > d_v.
 - If there is none of these, any cycle consists of channel edges alone: A and C are the same all around it, so an edge
   by b_x < a_y would make A_x = A_y >= a_y > b_x. So what is left is to look for a cycle in the channel edges between
-  values of equal A and C. There are few of these, as calls differ. A maximum travels only to values whose put or take
-  is open at that time. So there are no more rounds than that many, and as a rule a handful; each is O(n).
+  values of equal A and C. There are few of these, as calls differ.
 
-Values not seen again, and loose ones (see `fifo`), have no edges that lead into their takes at first (c = a). D_u,
-the least d of those to which `->` leads from u, comes from the same rounds run backwards: time and edges reversed, a
-queue is a queue again, with puts for takes. A loose value needs an unknown take iff c_u > D_u. If each gets one
-before D_u, no cycle appears. One through the new takes would give d_w < p_u < D_u' <= d_w' < p_u' < D_u'' ... around
-to itself; and one through loose takes as observed has a loose value with c > D on it (the greatest c), which is not
-as observed. The proof that not fewer unknown takes do is by deadlines as before.
+A round is O(n), after sorting. It carries maxima along whole channels, and then along all edges by time; so there are
+as many rounds as ways that gain something alternate between the two: a handful, as a rule.
 
-Empty answers, without unknown takes: a moment t will do iff no value is both left of it for certain and right of it for
-certain; what leads to a left one is left. So v is there in [b_v, C_v), for the z behind C_v leads to v. Unknown takes,
-lost or loose values, and empty answers together are refused, if there are channels that overlap.
+Values never seen again have no edges that lead out of their takes (d infinite), nor any into them at first (c = a).
+D_u, the least d, and B_u, the least b, of u and those to which `->` leads from it, come from the same rounds run
+backwards: time and edges reversed, a queue is a queue again, with puts for takes. Each u with D_u finite needs an
+unknown take called before D_u. If each gets one, no cycle appears: one through the new takes would give d_w < p_u <
+D_u' <= d_w' < p_u' < D_u'' ... around to itself. The proof that not fewer unknown takes do is by deadlines as before.
 
-Bag. Puts need no order but that of channels, so a value is consumed too early only if d_x < a_v, for a v taken before
-x in a channel. Empty answers: as above, with channel edges alone (those by time never lead from right of t to left of
-it); a value not seen again must be gone as soon as one to which channel edges lead from it is left of t for certain."""
+Empty answers: of values seen again a moment t will do iff none is both left of it for certain and right of it for
+certain; what leads to a left one is left. So v is there in [b_v, C_v), for the z behind C_v leads to v. One never seen
+again is left for certain from B_u on, and needs an unknown take by the first moment chosen after that: see `moments`.
+
+Bag. Puts need no order but that of channels, so a value is consumed too early only if d_x < a_v, for a v taken before x
+in a channel. Empty answers: as above, with channel edges alone (those by time never lead from right of t to left of
+it); a value never seen again must be gone as soon as one to which channel edges lead from it is left of t for certain.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +36,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from chaos.model.history import NONE
 from checkers.linearizability.calls import F
+from checkers.linearizability.monitors import moments
 from checkers.linearizability.monitors.found import Found
 from checkers.linearizability.monitors.matching import missed
-from checkers.linearizability.monitors.queues import FRESH, Values, empties
+from checkers.linearizability.monitors.queues import FRESH, Values, empties, unseen
 from checkers.linearizability.monitors.ranks import Ranks, Rows, grouped, objects, refuse
 from checkers.linearizability.verdict import Violation
 
 CYCLE, OVERTAKEN = "cycle", "overtaken"
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,33 +202,28 @@ class Graph:
         return way[::-1]
 
 
-def fifo(all_: Values, chains_: Chains, loose: Mask, found: Found) -> None:
-    """What breaks the rules of a queue. `loose`: values whose take, if any was seen, may not be the first."""
-    row = all_.line
-    node = (all_.taken >= 0) | (all_.b < row.size)
-    free = np.flatnonzero(loose & node)
-    if len(free) and len(all_.empty) and len(all_.jokers):
-        refuse(all_.calls, int(all_.empty[0]), "is an empty answer, with unknown takes and channels that overlap")
+def fifo(all_: Values, chains_: Chains, found: Found) -> None:
+    """What breaks the rules of a queue."""
     if found.at is not None:  # with one value; what follows takes values to be sound
         return
-    graph = _graph(all_, chains_, node, loose)
+    row, graph = all_.line, _graph(all_, chains_)
     top_a, top_c = graph.greatest()
     at = _cycle(graph, top_a, top_c)
     if at >= 0:
-        found.first(node[at : at + 1], all_.a[at : at + 1], lambda _: _told(all_, graph, graph.path(at, at)))
+        found.first(np.ones(1, dtype=np.bool_), all_.a[at:], lambda _: _told(all_, graph, graph.path(at, at)))
         return
-    if len(free):
-        least = graph.size - graph.back().greatest()[0]
-        least = np.where(least < graph.size, least, row.size)[free]
-        must = np.flatnonzero(least < np.minimum(all_.c[free], row.end(all_.a[free])))
-        must = must[np.argsort(least[must], kind="stable")]
-        late, deadline = free[must], least[must]
-        bad = missed(row, all_.jokers, deadline)
-        found.first(bad, deadline, lambda place: _overtaken(all_, graph, int(late[place]), int(deadline[place])))
-    if len(all_.empty) and found.at is None:
-        whole = _graph(all_, chains_, node, all_.taken < 0)
-        until = np.where(all_.taken >= 0, whole.greatest()[1], 0)
-        empties(all_, found, whole.b, until, np.where(all_.taken < 0, all_.b, row.size))
+    lost = np.flatnonzero((all_.taken < 0) & (all_.b < row.size))
+    if len(lost) == 0:
+        empties(all_, found, graph.b, top_c, np.full(len(top_c), row.size))
+        return
+    due, begin = (graph.size - latest[lost] for latest in graph.back().greatest())
+    due = np.where(due < row.end(all_.a[lost]), due, row.size)
+    by_due = np.argsort(due, kind="stable")
+    late = by_due[due[by_due] < row.size]
+    bad = missed(row, all_.jokers, due[late])
+    found.first(bad, due[late], lambda place: _overtaken(all_, graph, int(lost[late[place]]), int(due[late[place]])))
+    if len(all_.empty):
+        moments.empties(all_, found, graph.b, top_c, moments.Lost(lost, begin, due))
 
 
 def _cycle(graph: Graph, top_a: Ranks, top_c: Ranks) -> int:
@@ -235,13 +231,14 @@ def _cycle(graph: Graph, top_a: Ranks, top_c: Ranks) -> int:
     return int(np.argmin(np.where(over, graph.a, graph.size))) if over.any() else graph.knot(top_a, top_c)
 
 
-def _graph(all_: Values, chains_: Chains, node: Mask, loose: Mask) -> Graph:
-    """With what is no node after the end of time, where nothing leads from it."""
-    a = np.where(node, all_.a, -1).astype(np.int64)
-    c = np.where(loose | ~node, a, np.maximum(all_.a, all_.c))
-    d = np.where(node, all_.d, all_.line.size).astype(np.int64)
-    b = np.where(node, np.minimum(all_.b, d), all_.line.size)
-    return Graph(a, b, c, d, chains_, all_.line.size)
+def _graph(all_: Values, chains_: Chains) -> Graph:
+    """With what never happened after the end of time, where nothing leads from it."""
+    seen, size = all_.taken >= 0, all_.line.size
+    happened = seen | (all_.b < size)
+    a = np.where(happened, all_.a, -1).astype(np.int64)
+    c = np.where(seen, np.maximum(all_.a, all_.c), a)
+    d = np.where(happened, all_.d, size).astype(np.int64)
+    return Graph(a, np.minimum(all_.b, d), c, d, chains_, size)
 
 
 def bag(all_: Values, chains_: Chains, found: Found) -> None:
@@ -252,12 +249,11 @@ def bag(all_: Values, chains_: Chains, found: Found) -> None:
     found.first(latest > all_.d, all_.d, lambda place: _early(all_, chain, place, int(latest[place])))
     if len(all_.empty) == 0:
         return
-    seen = all_.taken >= 0
-    graph = _graph(all_, chains_, seen | (all_.b < row.size), ~seen)
+    graph = _graph(all_, chains_)
     until, gone = graph.c.copy(), graph.size - graph.b
     _settle(until, chains_.put, chains_.take, graph.size)
     _settle(gone, chains_.put.back(), chains_.take.back(), graph.size)
-    empties(all_, found, graph.b, np.where(seen, until, 0), np.where(seen, row.size, graph.size - gone))
+    empties(all_, found, graph.b, until, np.where(all_.taken < 0, graph.size - gone, row.size))
 
 
 def _settle(ranks: Ranks, one: Chain, other: Chain, size: int) -> None:
@@ -303,10 +299,8 @@ def _overtaken(all_: Values, graph: Graph, earlier: int, deadline: int) -> Viola
     later = int(np.flatnonzero(all_.d == deadline)[0])
     rows, words = _edges(all_, graph, graph.path(earlier, later))
     v, w = all_.value(earlier), all_.value(later)
-    take = all_.rows(earlier)[1]
-    words.append(f"yet {w} was consumed, and {v} {'was not consumed before' if take >= 0 else 'never was'}")
-    ends = {all_.rows(later)[1], *((take,) if take >= 0 else ())}
-    return Violation(OVERTAKEN, tuple(sorted({*rows, *ends})), "; ".join(words))
+    words.append(f"yet {w} was consumed, and {v} never was{unseen(all_, deadline)}")
+    return Violation(OVERTAKEN, tuple(sorted({*rows, all_.rows(later)[1]})), "; ".join(words))
 
 
 def _early(all_: Values, chain: Chain, later: int, published: int) -> Violation:

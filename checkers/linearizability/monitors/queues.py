@@ -8,12 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from chaos.model.history import NONE
+from checkers.base import several
 from checkers.linearizability.calls import NEVER, Calls, F
 from checkers.linearizability.monitors.found import Found
 from checkers.linearizability.monitors.ranks import Line, Ranks, Rows, line, narrow, refuse
 from checkers.linearizability.monitors.values import join
 from checkers.linearizability.verdict import Violation
 
+Mask = npt.NDArray[np.bool_]
 DUPLICATE, PHANTOM, FRESH, EMPTY = "duplicate", "phantom", "consumed-before-published", "empty-though-not"
 
 
@@ -123,16 +125,20 @@ def empties(all_: Values, found: Found, begin: Ranks, end: Ranks, owed: Ranks) -
     """
     if len(all_.empty) == 0:
         return
-    size = all_.line.size
-    there = np.zeros(size + 1, dtype=np.int32)
-    spans = begin < end
-    there[begin[spans]] = 1
-    np.subtract.at(there, end[spans], 1)
-    free = np.cumsum(there[:size], dtype=np.int32) <= 0
+    free = covered(all_, begin, end) <= 0
     free &= surplus(all_, owed) <= 0
     before = np.concatenate(([0], np.cumsum(free, dtype=np.int32)))  # free gaps before a rank
     s, e = all_.line.call[all_.empty], all_.line.ret[all_.empty]
     found.first(before[e] == before[s], e, lambda place: _empty(all_, place, begin, end, owed))
+
+
+def covered(all_: Values, begin: Ranks, end: Ranks) -> npt.NDArray[np.int32]:
+    """How many values are there in the gap after each rank, that of a place in the gaps of [begin, end)."""
+    change = np.zeros(all_.line.size + 1, dtype=np.int32)
+    spans = begin < end
+    change[begin[spans]] = 1
+    np.subtract.at(change, end[spans], 1)
+    return np.cumsum(change[:-1], dtype=np.int32)
 
 
 def surplus(all_: Values, owed: Ranks) -> npt.NDArray[np.int32]:
@@ -149,14 +155,14 @@ def _empty(all_: Values, place: int, begin: Ranks, end: Ranks, owed: Ranks) -> V
     row = int(all_.empty[place])
     at, until = int(all_.line.call[row]), int(all_.line.ret[row])
     over = surplus(all_, owed)
-    rows, held, more = [row], [], False
+    rows, held, more, ends = [row], [], False, ""
     while at < until:
         here = np.flatnonzero((begin <= at) & (end > at))
         if len(here) == 0:  # nothing by itself: more are owed than there were unknown takes
             lost = np.flatnonzero(owed <= at)
             lost = lost[owed[lost] >= all_.line.start(np.asarray([at]))[0]]
             stop = at + int(np.argmax(over[at:] <= 0)) if (over[at:] <= 0).any() else until
-            here, at = lost[:1], stop
+            here, at, ends = lost[:1], stop, unseen(all_, until)
         else:
             here = here[np.argmax(end[here]) :][:1]
             at = int(end[here[0]])
@@ -166,9 +172,17 @@ def _empty(all_: Values, place: int, begin: Ranks, end: Ranks, owed: Ranks) -> V
         else:
             more = True
     names = ", then ".join(held) + (", then others" if more else "")
-    rest = f" ({len(all_.jokers)} unknown consumes cannot have taken them all)" if len(all_.jokers) else ""
     return Violation(
         EMPTY,
         tuple(sorted(rows)),
-        f"process {all_.calls.process[row]} was told that the queue is empty, while it held message {names}{rest}",
+        f"process {all_.calls.process[row]} was told that the queue is empty, while it held message {names}{ends}",
     )
+
+
+def unseen(all_: Values, deadline: int) -> str:
+    """How a sentence ends where there were unknown takes of the same object before a deadline, but not enough."""
+    start = all_.line.start(np.asarray([deadline]))[0]
+    many = int(np.searchsorted(all_.jokers, deadline) - np.searchsorted(all_.jokers, start))
+    if not many:
+        return ""
+    return f"; {several(many, 'consume')} of unknown outcome cannot account for all such messages"

@@ -135,34 +135,62 @@ def squeeze(rng: Random, ops: list[Op]) -> None:
         ops[place] = op._replace(ret=at)
 
 
+def unseen(rng: Random) -> list[Op]:
+    """A queue with ordered channels, of which much is taken unseen, and many empty answers."""
+    ops: list[Op] = []
+    inside: list[int] = []
+    fresh = iter(range(30))
+    for _ in range(rng.randint(5, 10)):
+        kind = rng.random()
+        if kind < 0.4:
+            ops.append(Op(F.PUT, next(fresh), None, 0, 0, rng.choice((-1, 0, 0, 1))))
+            inside.append(len(ops) - 1)
+        elif kind < 0.6:
+            ops.append(Op(F.TAKE, None, None, 0, None))
+            if inside and rng.random() < 0.8:
+                inside.pop(0)
+        elif kind < 0.75 or not inside:
+            ops.append(Op(F.TAKE, None, None, 0, 0))
+        else:
+            ops.append(Op(F.TAKE, None, ops[inside.pop(0)].arg, 0, 0, rng.choice((-1, 2, 3))))
+    ops = spread(rng, ops, lanes=True)
+    if rng.random() < 0.3:
+        squeeze(rng, ops)
+    return ops
+
+
 def deliveries(rng: Random) -> list[Op]:
-    """A queue that delivers at least once: marked repeats, takes that nobody saw; in channels now and then."""
+    """Deliveries marked as repeats or not; in channels now and then. What the broker returned may have been taken by a
+    client that never saw it."""
     ops: list[Op] = []
     queue: list[int] = []
     taken: list[int] = []
+    held: list[int] = []
     fresh = iter(rng.sample(range(40), 30))
-    lanes, unseen = rng.random() < 0.4, rng.choice((0, 0.2, 0.4))
-    empties = rng.random() < 0.3
+    lanes, hidden, unknown = rng.random() < 0.4, rng.choice((0, 0.2, 0.4)), rng.choice((0, 0.15))
     for _ in range(rng.randint(1, 9)):
-        process = rng.randrange(4)
-        if rng.random() < 0.45:
+        process, kind = rng.randrange(4), rng.random()
+        if queue and rng.random() < hidden:
+            held.append(queue.pop(0))
+        if kind < 0.4:
             value = next(fresh)
-            ret = None if rng.random() < 0.1 else 0
+            ret = None if rng.random() < unknown else 0
             ops.append(Op(F.PUT, value, None, 0, ret, rng.choice((-1, 0, 1)) if lanes else -1, process))
             if ret == 0 or rng.random() < 0.6:
                 queue.append(value)
-        elif rng.random() < unseen:
+        elif rng.random() < unknown:
             ops.append(Op(F.TAKE, None, None, 0, None, -1, process))
             if queue and rng.random() < 0.7:
-                taken.append(queue.pop(0))
-        elif taken and rng.random() < 0.5:
-            ops.append(Op(F.TAKE, None, rng.choice(taken), 0, 0, -1, process, rng.random() < 0.9))
+                queue.pop(0)
+        elif held and rng.random() < 0.6:
+            taken.append(held.pop(rng.randrange(len(held))))
+            ops.append(Op(F.TAKE, None, taken[-1], 0, 0, -1, process, True))
+        elif taken and rng.random() < 0.3:
+            ops.append(Op(F.TAKE, None, rng.choice(taken), 0, 0, -1, process, True))
         elif queue:
             taken.append(queue.pop(0))
-            mark = rng.random() < 0.3
-            lane = rng.choice((-1, 2, 3)) if lanes and not mark else -1
-            ops.append(Op(F.TAKE, None, taken[-1], 0, 0, lane, process, mark))
-        elif empties:
+            ops.append(Op(F.TAKE, None, taken[-1], 0, 0, rng.choice((-1, 2, 3)) if lanes else -1, process))
+        else:
             ops.append(Op(F.TAKE, None, None, 0, 0, -1, process))
     ops = spread(rng, ops, lanes)
     if rng.random() < 0.8:

@@ -132,22 +132,39 @@ def log(state: Hashable, op: Op) -> Iterable[Hashable]:
     return [state] if op.ret is None or there == op.out else []
 
 
-def at_least_once(ops: list[Op]) -> Step:
-    """State: the values never taken, oldest first, and those taken. What was seen not marked was taken so at first."""
-    plain = {op.out for op in ops if op.f is F.TAKE and op.ret is not None and op.out is not None and not op.mark}
+def at_least_once(ops: list[Op], ordered: bool = True) -> Step:
+    """State: the values never taken, oldest first, and those taken. What was seen with marks only may have been taken
+    unseen at any time, or as it was seen. ordered: of a queue, else of a bag."""
+    seen = {op.out for op in ops if op.f is F.TAKE and op.ret is not None and op.out is not None}
+    plain = {op.out for op in ops if op.out in seen and op.ret is not None and not op.mark}
 
     def step(state: Hashable, op: Op) -> Iterable[Hashable]:
         assert isinstance(state, tuple)
         queue, taken = state
         if op.f is F.PUT:
-            return [((*queue, op.arg), taken)]
-        first = (queue[1:], taken | {queue[0]}) if queue else None
+            return vanished((*queue, op.arg), taken)
+        heads = queue[:1] if ordered else queue
         if op.ret is None:
-            return [first] if first and queue[0] not in plain else []
+            return [each for value in heads if value not in plain for each in vanished(without(queue, value), taken)]
         if op.out is None:
             return [] if queue else [state]
         if op.out in taken:
             return [state]
-        return [first] if first and queue[0] == op.out and (not op.mark or op.out not in plain) else []
+        if op.out in heads and not op.mark:
+            return vanished(without(queue, op.out), taken | {op.out})
+        return []
+
+    def vanished(queue: tuple[int | None, ...], taken: frozenset[int | None]) -> list[Hashable]:
+        """What the state may be a while later: those seen with marks only may have been taken."""
+        found: list[Hashable] = [(queue, taken)]
+        for value in queue[:1] if ordered else queue:
+            if value in seen and value not in plain:
+                found += vanished(without(queue, value), taken | {value})
+        return found
 
     return step
+
+
+def without(queue: tuple[int | None, ...], value: int | None) -> tuple[int | None, ...]:
+    """The others."""
+    return tuple(other for other in queue if other != value)
