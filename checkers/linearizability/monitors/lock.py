@@ -27,6 +27,7 @@ import numpy as np
 from chaos.model.history import NONE
 from checkers.linearizability.calls import Calls, F
 from checkers.linearizability.monitors.found import Found
+from checkers.linearizability.monitors.lanes import take_turns
 from checkers.linearizability.monitors.ranks import Line, Ranks, Rows, grouped, line, objects, refuse
 from checkers.linearizability.verdict import Decision, Violation
 
@@ -49,7 +50,8 @@ class _Holds:
 
 def preconditions(calls: Calls) -> None:
     """Raises Refused, naming the operation: other than acquire, try and release; a release by a process that holds
-    nothing; an operation of a process while another of it runs, or after one that nobody knows about."""
+    nothing; an operation of a process, or of an ordered channel, while another of it runs, or after one that nobody
+    knows about."""
     _holds(calls)
 
 
@@ -90,6 +92,7 @@ def _holds(calls: Calls) -> _Holds:
     strange = (calls.f[rows] != F.ACQUIRE) & (calls.f[rows] != F.RELEASE)
     if strange.any():
         refuse(calls, int(rows[np.argmax(strange)]), "is neither an acquire, a try nor a release")
+    take_turns(calls, row, np.flatnonzero(~is_try | (row.ret < row.size)))
     rows = rows[grouped(objects(calls.process[rows]))]
     if row.key is not None:
         rows = rows[grouped(row.key[rows])]

@@ -15,6 +15,8 @@ its own called before B_o, for which the j-th hole is tried with the j-th filler
 Necessary: appends take effect in the order of offsets; one does so before a fetch that saw it returns, and after a
 fetch that saw nothing there is called.
 
+In an ordered channel appends take effect in the order of their calls although they overlap: so their offsets grow.
+
 Sufficient: let offset o be filled at A_o, in the order of offsets, where the calls of the fillers are among the a. That
 is before b: else some A_j, j <= o, is above B_o. A fetch that saw the value is at its call or that moment, whichever is
 later; one that saw nothing at its call, which is before. B_o does not fall as o grows, so the j-th hole with the j-th
@@ -30,6 +32,7 @@ import numpy as np
 from chaos.model.history import NONE
 from checkers.linearizability.calls import Calls, F
 from checkers.linearizability.monitors.found import Found
+from checkers.linearizability.monitors.lanes import overlapping
 from checkers.linearizability.monitors.matching import missed
 from checkers.linearizability.monitors.ranks import Line, Ranks, Rows, line, refuse
 from checkers.linearizability.monitors.values import join
@@ -42,7 +45,7 @@ ORDER, UNSEEN, HOLE = "offsets-out-of-order", "nothing-though-appended", "hole"
 @dataclass(frozen=True, slots=True)
 class _Log:
     """Rows of appends, with offsets (-1: not known); of fetches that saw a value, and which append's; of those that saw
-    nothing."""
+    nothing. pipelined: places of appends in ordered channels that overlap, a `lane` after the other."""
 
     line: Line
     append: Rows
@@ -50,11 +53,14 @@ class _Log:
     fetch: Rows
     of: Rows
     nothing: Rows
+    pipelined: Rows
+    lane: Rows
 
 
 def preconditions(calls: Calls) -> None:
     """Raises Refused, naming the operation: other than append and fetch, a value appended twice, an append that
-    returned without an offset, an unordered history."""
+    returned without an offset, an unordered history; operations of one ordered channel that overlap and are not all
+    appends, or of which a filler may be in a hole."""
     _log(calls, Found())
 
 
@@ -94,14 +100,27 @@ def decide(calls: Calls) -> Decision:
     late = (low[slot] > b[placed]) & (b[placed] < limit)
     found.first(late, b[placed], lambda place: _late(calls, log, int(placed[place]), int(low[slot[place]])))
 
+    told = log.offset[log.pipelined] >= 0
+    lane, sent = log.lane[told], log.pipelined[told]
+    turned = np.append(False, (np.diff(log.offset[sent]) < 0) & (lane[1:] == lane[:-1]))[: len(sent)]
+    if turned.any():
+        both = np.maximum(shows[sent], np.roll(shows[sent], 1))
+        found.first(
+            turned & (both < limit), both, lambda place: _turned(calls, log, int(sent[place - 1]), int(sent[place]))
+        )
+
     end = row.starts[1:][np.repeat(np.arange(len(room)), room)]  # of the object of each slot
     holes = np.flatnonzero((at < 0) & (high < np.minimum(end, limit)))
     if len(holes):
         fillers = np.sort(a[(row.ret[log.append] == size) & (log.offset < 0)])
         deadline = high[holes]
-        first = base[np.searchsorted(base + room, holes, side="right")]
+        of_hole = np.searchsorted(base + room, holes, side="right")
         bad = missed(row, fillers, deadline)
-        offsets = holes - first
+        loose = log.pipelined[~told]
+        loose = loose[np.isin(of_append[loose], of_hole)]
+        if len(loose) and not bad.any() and found.at is None:
+            refuse(calls, int(log.append[loose[0]]), "may fill a hole, in an ordered channel with overlaps")
+        offsets = holes - base[of_hole]
         found.first(bad, deadline, lambda place: _hole(calls, log, int(offsets[place]), b, int(deadline[place])))
     return found.decision(calls, "have an order that a log allows")
 
@@ -124,6 +143,10 @@ def _log(calls: Calls, found: Found) -> _Log:
     negative = known & (offset < 0)
     found.first(negative, row.ret[append], lambda place: _negative(calls, int(append[place])))
     fetch = fetch[row.ret[fetch] < row.size]
+    pipelined, lane = overlapping(calls, row, np.flatnonzero(is_append | (row.ret < row.size)))
+    mixed = pipelined[calls.f[pipelined] == F.FETCH]
+    if len(mixed):
+        refuse(calls, int(mixed[0]), "is a fetch in an ordered channel of operations that overlap")
     saw = calls.out[fetch] != NONE
     nothing, fetch = fetch[~saw], fetch[saw]
     keys = (None, None) if row.key is None else (row.key[append], row.key[fetch])
@@ -138,7 +161,7 @@ def _log(calls: Calls, found: Found) -> _Log:
     found.first(early, row.ret[fetch], lambda place: _fresh(calls, int(fetch[place]), int(append[of[place]])))
     guessed = ~known[of]
     offset[of[guessed]] = calls.arg[fetch[guessed]]
-    log = _Log(row, append, offset, fetch, of, nothing)
+    log = _Log(row, append, offset, fetch, of, nothing, np.searchsorted(append, pipelined), lane)
     other = (offset[of] != calls.arg[fetch]) | (offset[of] < 0)
     found.first(other, row.ret[fetch], lambda place: _mismatch(calls, log, place))
     return log
@@ -183,6 +206,14 @@ def _shared(calls: Calls, log: _Log, one: int, other: int) -> Violation:
     values = " and ".join(str(calls.arg[log.append[place]]) for place in (one, other))
     rows = tuple(sorted({_seen(calls, log, one), _seen(calls, log, other)}))
     return Violation(SHARED, rows, f"values {values} are both at offset {log.offset[one]}")
+
+
+def _turned(calls: Calls, log: _Log, one: int, other: int) -> Violation:
+    x, y = (calls.arg[log.append[place]] for place in (one, other))
+    who = calls.process[log.append[one]]
+    text = f"process {who} sent {x} before {y} in one channel, but {x} is at offset {log.offset[one]}, and {y} at"
+    rows = {int(log.append[place]) for place in (one, other)} | {_seen(calls, log, place) for place in (one, other)}
+    return Violation(ORDER, tuple(sorted(rows)), f"{text} {log.offset[other]}")
 
 
 def _far(calls: Calls, log: _Log, append: int) -> Violation:

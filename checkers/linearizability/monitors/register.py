@@ -29,6 +29,7 @@ import numpy as np
 from chaos.model.history import NONE
 from checkers.linearizability.calls import Calls, F
 from checkers.linearizability.monitors.found import Found
+from checkers.linearizability.monitors.lanes import take_turns
 from checkers.linearizability.monitors.ranks import Line, Ranks, Rows, line, refuse
 from checkers.linearizability.monitors.values import join
 from checkers.linearizability.verdict import Decision, Violation
@@ -37,7 +38,8 @@ PHANTOM, FRESH, STALE = "phantom", "read-before-written", "stale"
 
 
 def preconditions(calls: Calls) -> None:
-    """Raises Refused, naming the operation: other than read and write, a value written twice, an unordered history."""
+    """Raises Refused, naming the operation: other than read and write, a value written twice, an unordered history,
+    operations of one ordered channel that overlap."""
     _clusters(calls, Found())
 
 
@@ -66,6 +68,7 @@ def _clusters(calls: Calls, found: Found) -> tuple[Line, Rows, Ranks, Ranks, Ran
     nothing = calls.arg[write] == NONE
     if nothing.any():
         refuse(calls, int(write[np.argmax(nothing)]), "writes no value")
+    take_turns(calls, row, np.flatnonzero(is_write | (row.ret < row.size)))
     read = read[row.ret[read] < row.size]
     nil = calls.out[read] == NONE
     initial = np.full(len(row.starts) - 1, -1, dtype=row.call.dtype)

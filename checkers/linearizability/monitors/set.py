@@ -28,6 +28,7 @@ import numpy as np
 from chaos.model.history import NONE
 from checkers.linearizability.calls import Calls, F
 from checkers.linearizability.monitors.found import Found
+from checkers.linearizability.monitors.lanes import take_turns
 from checkers.linearizability.monitors.ranks import Line, Rows, line, refuse
 from checkers.linearizability.monitors.values import numbers
 from checkers.linearizability.verdict import Decision, Violation
@@ -47,7 +48,7 @@ class _Elements:
 
 def preconditions(calls: Calls) -> None:
     """Raises Refused, naming the operation: other than add, remove and contains; an element added or removed twice; an
-    unordered history."""
+    unordered history; operations of one ordered channel that overlap."""
     _elements(calls)
 
 
@@ -91,6 +92,7 @@ def _elements(calls: Calls) -> _Elements:
     answer = (calls.f == F.CONTAINS) & (row.ret < row.size) & (calls.out != 0) & (calls.out != 1)
     if answer.any():
         refuse(calls, int(np.argmax(answer)), "answers neither present (1) nor absent (0)")
+    take_turns(calls, row, np.flatnonzero((calls.f != F.CONTAINS) | (row.ret < row.size)))
     element, many = numbers(calls.arg, row.key)
     writers = []
     for f, did in ((F.ADD, "adds"), (F.REMOVE, "removes")):

@@ -117,8 +117,8 @@ def one_set(rng: Random) -> list[Op]:
     return spoilt(rng, spread(rng, ops), F.CONTAINS, [0, 1])
 
 
-def log(rng: Random) -> list[Op]:
-    """Appends with offsets, fetches of them and beyond."""
+def log(rng: Random, lanes: bool = False) -> list[Op]:
+    """Appends with offsets, fetches of them and beyond. lanes: in ordered channels, fetches now and then."""
     ops: list[Op] = []
     entries: list[int] = []
     fresh = iter(rng.sample(range(20 if rng.random() < 0.9 else 10**12), 12))
@@ -127,14 +127,16 @@ def log(rng: Random) -> list[Op]:
         ret = None if rng.random() < unknown else 0
         if rng.random() < appends:
             value = next(fresh)
-            ops.append(Op(F.APPEND, value, None if ret is None else len(entries), 0, ret, -1, rng.randrange(4)))
+            lane = rng.choice((-1, 0, 1)) if lanes else -1
+            ops.append(Op(F.APPEND, value, None if ret is None else len(entries), 0, ret, lane, rng.randrange(4)))
             if ret == 0 or rng.random() < 0.6:
                 entries.append(value)
         else:
             offset = rng.randint(-1 if rng.random() < 0.1 else 0, len(entries) + 1)
             there = entries[offset] if 0 <= offset < len(entries) and ret == 0 else None
-            ops.append(Op(F.FETCH, offset, there, 0, ret, -1, rng.randrange(4)))
-    ops = spread(rng, ops)
+            lane = 1 if lanes and rng.random() < 0.1 else -1
+            ops.append(Op(F.FETCH, offset, there, 0, ret, lane, rng.randrange(4)))
+    ops = spread(rng, ops, lanes)
     known = [place for place, op in enumerate(ops) if op.f is F.APPEND and op.ret is not None]
     if known and rng.random() < 0.2:
         place = rng.choice(known)
