@@ -187,7 +187,7 @@ def log() -> Object:
 
 
 def lock(limit: int, owned: bool, fenced: bool) -> Object:
-    tokens = range(1, 12)
+    tokens = range(-8, 12)  # enough for histories of eight, whose tokens that are told are from 1 to 6
 
     def step(state: tuple[int | None, int, int], op: Op) -> Iterable[State]:
         owner, count, last = state
@@ -207,7 +207,7 @@ def lock(limit: int, owned: bool, fenced: bool) -> Object:
         return [(op.process, count + 1, token) for token in given if not told or token == op.out]
 
     return Object(
-        (None, 0, 0),
+        (None, 0, -9),
         step,
         ((F.ACQUIRE, (None,), (None, *(range(1, 7) if fenced else ()))), (F.TRY, (None,), (None,)),
          (F.RELEASE, (None,), (None,))),

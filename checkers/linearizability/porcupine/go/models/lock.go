@@ -59,7 +59,7 @@ func init() {
 			return state, true
 		}
 		return search.Spec[lock]{
-			Init: func() lock { return lock{owner: nobody} },
+			Init: func() lock { return lock{owner: nobody, token: search.None} }, // any token is greater
 			Step: func(state lock, call *search.Call) (lock, bool) {
 				switch call.F {
 				case search.Acquire:
