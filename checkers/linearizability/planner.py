@@ -2,47 +2,111 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
-from checkers.linearizability.calls import Calls
+import numpy as np
+
+from chaos.model.errors import BadInput, did_you_mean
+from checkers.linearizability.calls import Calls, F
+from checkers.linearizability.counterexample import in_words
 from checkers.linearizability.monitors import MONITORS
-from checkers.linearizability.porcupine import Model, Unavailable, search
+from checkers.linearizability.operations import FIRST_WORD
+from checkers.linearizability.porcupine import MODELS, Model, Unavailable, search
+from checkers.linearizability.porcupine.models import cas_register
 from checkers.linearizability.verdict import Decision, Refused
 
 AUTO, MONITOR, PORCUPINE = "auto", "monitor", "porcupine"
 ENGINES = (AUTO, MONITOR, PORCUPINE)
-MONITOR_OF = {"fifo-queue": "fifo", "mutex": "lock"}  # where a monitor goes by another name than the search's model
+
+# By model, as searches name it, the monitor that decides it where it can.
+MONITOR_OF: Mapping[str, str] = MappingProxyType(
+    {
+        "register": "register",
+        "cas-register": "register",
+        "key-value": "register",
+        "mutex": "lock",
+        "fenced-lock": "fenced-lock",
+        "fifo-queue": "fifo",
+        "bag": "bag",
+        "set": "set",
+        "log": "log",
+    }
+)
 
 
 def decide(
     calls: Calls,
     model: str,
     *,
-    search_as: Model | str | None = None,
+    search_as: Model | None = None,
     engine: str = AUTO,
     timeout: float = 60.0,
     memory: int = 2 << 30,
 ) -> Decision:
     """Whether the calls are linearizable for the model, each key by itself.
 
-    engine: who may decide; `auto` takes the monitor where it can. search_as: the model with its parameters, for a
-    search that needs any. timeout (s) and memory (bytes) bound a search. A history that cannot be decided is answered
-    None, with why. Raises BadInput for an operation that the model does not take.
+    engine: who may decide; `auto` takes the monitor where it can. search_as: the model with its parameters and its
+    table, where it has any. timeout (s) and memory (bytes) bound a search. A history that cannot be decided is answered
+    None, with why, and with what a search has learnt by then. Raises BadInput for an unknown engine or model, and for
+    an operation that the model does not take.
     """
+    if engine not in ENGINES:
+        raise BadInput(f"engine {engine!r}: {did_you_mean(engine, ENGINES)}")
+    asked = search_as or _named(model)
     refused = ""
     if engine != PORCUPINE:
-        monitor = MONITORS.get(MONITOR_OF.get(model, model))
-        if monitor is None:
-            refused = f"there is no monitor for {model}"
-        else:
-            try:
-                return monitor(calls)
-            except Refused as why:
-                refused = f"the {model} monitor does not take it: {why}"
+        try:
+            return _monitored(calls, model, asked)
+        except Refused as why:
+            refused = str(why)
         if engine == MONITOR:
             return Decision(None, MONITOR, refused)
+    if asked.name == "register" and np.isin(calls.f, (F.CAS, F.CAS_REFUSED)).any():
+        asked = replace(asked, operations=cas_register().operations)
     try:
-        found = search(calls, search_as or model, timeout=timeout, memory=memory)
+        found = search(calls, asked, timeout=timeout, memory=memory)
     except Unavailable as why:
         return Decision(None, PORCUPINE, "; ".join(filter(None, [refused, f"no search: {why}"])))
     return replace(found, reason=f"{found.reason} ({refused})") if refused else found
+
+
+def _named(model: str) -> Model:
+    if model in ("key-value", "multi-register"):
+        raise BadInput(f"the model {model} has a table: give it as search_as")
+    if model not in MODELS:
+        raise BadInput(f"no model {model!r}: {did_you_mean(model, MODELS)}")
+    return MODELS[model]()
+
+
+def _monitored(calls: Calls, model: str, asked: Model) -> Decision:
+    """What the monitor says. Raises Refused, with why, where there is none that can."""
+    if model not in MONITOR_OF:
+        raise Refused(f"there is no monitor for {model}")
+    monitor = MONITORS[MONITOR_OF[model]]
+    try:
+        if model == "key-value":
+            return _texts(calls, asked)
+        if asked.parameters != MODELS[model]().parameters:
+            raise Refused("it has parameters")
+        return monitor(calls)
+    except Refused as why:
+        raise Refused(f"the {model} monitor does not take it: {why}") from None
+
+
+def _texts(calls: Calls, asked: Model) -> Decision:
+    """A text that is only read and written, each one once, is a register, where nobody writes the empty one that it is
+    at first. (Places in the table are moved away from all other numbers, to be told from these in the sentence.)"""
+    writes = np.flatnonzero(calls.f == F.WRITE)
+    empty = [place for place, text in enumerate(asked.table) if not text]
+    blank = writes[np.isin(calls.arg[writes], empty)]
+    if len(blank):
+        raise Refused(f"operation {int(calls.op[blank[0]])} writes the empty text, which was there at first")
+    columns = [np.where(column >= 0, column + FIRST_WORD, column) for column in (calls.arg, calls.out)]
+    decision = MONITORS["register"](replace(calls, arg=columns[0], out=columns[1]))
+    if (told := decision.violation) is None:
+        return decision
+    texts = {place + FIRST_WORD: text.decode() for place, text in enumerate(asked.table)}
+    sentence = in_words(told.sentence, texts)
+    return replace(decision, reason=sentence, violation=replace(told, sentence=sentence))

@@ -130,7 +130,8 @@ def _both_ways(calls: Calls, row: Line, write: Rows, first: Ranks, last: Ranks, 
     v = int(np.argmax(np.where(first < min(first[w], last[w]), last, -1)))
     one, other = _same(calls, row, int(write[v])), _same(calls, row, int(write[w]))
     before, after = int(one[np.argmin(row.ret[one])]), int(one[np.argmax(row.call[one])])
-    begun, over = int(other[np.argmax(row.call[other])]), int(other[np.argmin(row.ret[other])])
+    over = int(other[np.argmin(row.ret[other])])
+    begun = over if row.call[over] > row.ret[before] else int(other[np.argmax(row.call[other])])
     x, y = calls.arg[write[v]], calls.arg[write[w]]
     text = f"value {x} was {_did(calls, before)} before {y} was {_did(calls, begun)}, "
     text += f"and {y} was {_did(calls, over)} before {x} was {_did(calls, after)}"
