@@ -6,14 +6,17 @@ knows about is the last operation of its process: if it took effect, the lock wa
 
 Linearizable iff the intervals [b, c] are disjoint, and each refused acquire (a try) [s, e] meets one of the intervals
 [a', d'], where, holds being in the order of their intervals, d' is the lesser of d and the next b, and a' the greater
-of a and the c before it; and [the greater of its a and the last c, infinite] for the earliest acquire that nobody knows
-about.
+of a and the c before it; and [the greater of its a and the last c, infinite] for the earliest acquire that nobody
+knows about.
 
 Necessary: at a common moment of two [b, c] both acquires have taken effect, and neither release, while no other process
 released more often than it acquired: it is so whether or not the lock minds who releases it. The order of holds is then
 that of the [b, c], so a release is before the next b, and an acquire after the last c. Sufficient: between a hold and
 the next release at d' and acquire at a' if d' < a'; else both at one moment in [a', d'], so that it is free for no time
 at all. A try meets what is then held in more than a moment, since ranks differ.
+
+Both a' and d' grow from hold to hold, so of those with a' < e the last is the one to meet. If its d is after s, so is
+the next b, for that is after the next a', which is after e.
 
 Tokens of successive holds grow: those in between that nobody told us count one each.
 """
@@ -70,8 +73,7 @@ def _decide(calls: Calls, fenced: bool) -> Decision:
     holds = _holds(calls)
     b, c = holds.b, holds.c
     if len(b):
-        until = np.maximum.accumulate(c)
-        twice = np.append(False, until[:-1] > b[1:])
+        twice = np.append(False, c[:-1] > b[1:])
         found.first(twice, b, lambda place: _twice(calls, holds, place))
     # what follows takes holds to be disjoint: it is for objects before the first one where they are not
     limit = holds.line.size if found.at is None else int(holds.line.start(np.asarray([found.at]))[0])
@@ -111,7 +113,7 @@ def _holds(calls: Calls) -> _Holds:
     if stray.any():
         refuse(calls, int(rows[np.argmax(stray)]), "releases what its process did not acquire")
     mine = np.flatnonzero(acquires & known)
-    released = np.append(~acquires[1:] & same, False)[mine]
+    released = np.append(~acquires[1:], False)[mine]
     release = np.where(released, np.append(rows, -1)[mine + 1], -1)
     acquire = rows[mine]
     order = np.argsort(row.ret[acquire])
@@ -132,9 +134,8 @@ def _tries(calls: Calls, holds: _Holds, limit: int, found: Found) -> None:
     held = np.zeros(len(tries), dtype=np.bool_)
     if len(b):
         begin = np.append(a[:1], np.maximum(a[1:], c[:-1]))
-        until = np.append(np.minimum(d[:-1], b[1:]), d[-1:])
         at = np.searchsorted(begin, e) - 1
-        held = (at >= 0) & (until[at] > s)
+        held = (at >= 0) & (d[at] > s)
     if len(holds.ghost):
         ghost = np.sort(row.call[holds.ghost])
         first = np.append(ghost, row.size)[np.searchsorted(ghost, row.start(s))]
@@ -144,9 +145,8 @@ def _tries(calls: Calls, holds: _Holds, limit: int, found: Found) -> None:
 
 
 def _twice(calls: Calls, holds: _Holds, place: int) -> Violation:
-    other = int(np.argmax(holds.c[:place]))
-    first, second = int(holds.acquire[other]), int(holds.acquire[place])
-    release = int(holds.release[other])
+    first, second = int(holds.acquire[place - 1]), int(holds.acquire[place])
+    release = int(holds.release[place - 1])
     text = f"process {calls.process[second]} acquired the lock while process {calls.process[first]} held it"
     text += ", which released it only later" if release >= 0 else ", which never released it"
     return Violation(HELD_TWICE, tuple(sorted((first, second, *((release,) if release >= 0 else ())))), text)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
-from checkers.linearizability.calls import F
+from checkers.linearizability.calls import Calls, F
+from checkers.linearizability.verdict import Refused
 from tests.linearizability.monitors.small import spread, squeeze
 from tests.linearizability.monitors.wing_gong import Op
 
@@ -84,15 +86,27 @@ def lock(rng: Random, tokens: bool = False) -> list[Op]:
     rank = {time: place for place, time in enumerate(moments)}
     for f, out, call, ret, process in raw:
         ops.append(Op(f, None, out if tokens else None, rank[call], None if ret is None else rank[ret], -1, process))
-    if rng.random() < 0.3:
-        at = len(moments) + 1
-        ops.append(Op(F.TRY, None, None, rng.randrange(at), at, -1, 99))
+    for _ in range(rng.choice((0, 0, 0, 1, 2))):
+        ops = inserted(rng, ops, len(moments) + 4)
     if tokens and rng.random() < 0.3:
         acquires = [place for place, op in enumerate(ops) if op.f is F.ACQUIRE and op.ret is not None]
         if acquires:
             place = rng.choice(acquires)
             ops[place] = ops[place]._replace(out=rng.randrange(6))
     return spoilt(rng, ops, F.TRY, [None])
+
+
+def inserted(rng: Random, ops: list[Op], top: int) -> list[Op]:
+    """With somebody refused at any time."""
+    call = rng.randrange(top)
+    ret = call + rng.choice((1, 1, 2, 3, 5))
+
+    def later(rank: int) -> int:
+        rank += rank >= call
+        return rank + (rank >= ret)
+
+    moved = [op._replace(call=later(op.call), ret=None if op.ret is None else later(op.ret)) for op in ops]
+    return [*moved, Op(F.TRY, None, None, call, ret, -1, 99)]
 
 
 def one_set(rng: Random) -> list[Op]:
@@ -142,3 +156,12 @@ def log(rng: Random, lanes: bool = False) -> list[Op]:
         place = rng.choice(known)
         ops[place] = ops[place]._replace(out=rng.randint(-1, len(known) + 1))
     return spoilt(rng, ops, F.FETCH, [op.arg for op in ops if op.f is F.APPEND] + [None, 77])
+
+
+def refusal(judge: Callable[[Calls], object], some: Calls) -> str | None:
+    """Why somebody refuses to judge."""
+    try:
+        judge(some)
+    except Refused as why:
+        return str(why)
+    return None
