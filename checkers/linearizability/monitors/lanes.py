@@ -21,10 +21,8 @@ def overlapping(calls: Calls, line: Line, rows: Rows) -> tuple[Rows, Rows]:
         other = np.append(False, calls.channel[rows][1:] != calls.channel[rows][:-1])
         other[1:] |= line.key[rows][1:] != line.key[rows][:-1]
     of = np.cumsum(other)
-    lift = of * (line.size + 1)
-    latest = np.maximum.accumulate(line.ret[rows] + lift) - lift
-    runs = np.zeros(int(of[-1]) + 1, dtype=np.bool_)
-    runs[of[1:][~other[1:] & (latest[:-1] > line.call[rows][1:])]] = True
+    runs = np.zeros(int(of[-1]) + 1, dtype=np.bool_)  # where any two overlap, two neighbours do
+    runs[of[1:][~other[1:] & (line.ret[rows][:-1] > line.call[rows][1:])]] = True
     return rows[runs[of]], of[runs[of]]
 
 

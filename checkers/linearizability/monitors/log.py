@@ -44,8 +44,8 @@ ORDER, UNSEEN, HOLE = "offsets-out-of-order", "nothing-though-appended", "hole"
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """Rows of appends, with offsets (-1: not known); of fetches that saw a value, and which append's; of those that saw
-    nothing. pipelined: places of appends in ordered channels that overlap, a `lane` after the other."""
+    """Rows of appends, with offsets (NONE: not known); of fetches that saw a value, and which append's; of those that
+    saw nothing. pipelined: places of appends in ordered channels that overlap, a `lane` after the other."""
 
     line: Line
     append: Rows
@@ -136,7 +136,7 @@ def _log(calls: Calls, found: Found) -> _Log:
     if blank.any():
         refuse(calls, int(append[np.argmax(blank)]), "appends no value")
     known = row.ret[append] < row.size
-    offset = np.where(known, calls.out[append], -1)
+    offset = calls.out[append]  # NONE, which is below 0, where nobody knows
     untold = known & (offset == NONE)
     if untold.any():
         refuse(calls, int(append[np.argmax(untold)]), "is an append whose offset was not told")

@@ -59,7 +59,7 @@ def decide(calls: Calls) -> Decision:
     row, size = those.line, those.line.size
     call, ret = np.append(row.call, size), np.append(row.ret, size)  # where -1 finds them
     a, b, c, d = call[those.add], ret[those.add], call[those.remove], ret[those.remove]
-    asked = (calls.f == F.CONTAINS) & (row.ret < size)
+    asked = calls.f == F.CONTAINS
     present, absent = np.flatnonzero(asked & (calls.out == 1)), np.flatnonzero(asked & (calls.out == 0))
 
     of = those.element[present]
@@ -76,7 +76,7 @@ def decide(calls: Calls) -> Decision:
     added_first, removed_first = (a > d) | (seen > d), c >= x
     added_first[of[after & (e < y[of])]] = True
     removed_first[of[after]] = True
-    bad = added_first & removed_first & (a < x)
+    bad = added_first & removed_first
     found.first(bad, x, lambda place: _explain(calls, those, place, int(x[place]), int(y[place])))
     return found.decision(calls, "have an order that a set allows")
 
@@ -118,7 +118,7 @@ def _early(calls: Calls, those: _Elements, present: int) -> Violation:
 def _explain(calls: Calls, those: _Elements, element: int, x: int, y: int) -> Violation:
     """Neither order of add and remove does."""
     row = those.line
-    mine = (those.element == element) & (row.ret < row.size) & (calls.f == F.CONTAINS)
+    mine = (those.element == element) & (calls.f == F.CONTAINS)
     present, absent = np.flatnonzero(mine & (calls.out == 1)), np.flatnonzero(mine & (calls.out == 0))
     remove, name = int(those.remove[element]), calls.arg[those.add[element]]
     from_ = next(int(there) for there in (those.add[element], *present) if row.ret[there] == x)
@@ -138,13 +138,14 @@ def _explain(calls: Calls, those: _Elements, element: int, x: int, y: int) -> Vi
             text += f", before process {calls.process[remove]} began to remove it"
         return Violation(LOST, tuple(sorted((from_, missing, *again))), text)
     text += f", and removed by process {calls.process[remove]}"
-    rows = {from_, remove, *(int(there) for there in gone[:1])}
+    rows = {from_, remove}
     late = present[row.call[present] > row.ret[remove]]
     if len(late):
         rows.add(int(late[-1]))
         text += f", after which process {calls.process[late[-1]]} still found it present"
     else:
         text += " before it was added"
-    if len(gone):
+    if len(gone) and row.call[remove] < x:  # else it was removed too late to be removed first
+        rows.add(int(gone[0]))
         text += f", while it was absent for process {calls.process[gone[0]]}"
     return Violation(RISEN, tuple(sorted(rows)), text)
