@@ -24,6 +24,7 @@ ACK = 1  # queue, consumer tag, delivery number
 GET = 2  # queue; the number is the consumer tag
 SUBSCRIBE = 3  # queue, prefetch; the number is the consumer tag
 CLOSE = 4
+OPEN = 5  # asks for no more than an answer (AMQP's connection.open)
 
 # What it is sent
 DONE = 0  # number, result

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from clusters.base import Delivery, Failed, Unknown
-from clusters.simulated.channel import ACK, CLOSE, DELIVERED, DONE, GET, PUBLISH, SUBSCRIBE
+from clusters.simulated.channel import ACK, CLOSE, DELIVERED, DONE, GET, OPEN, PUBLISH, SUBSCRIBE
 from clusters.simulated.network import Connection, Message
 
 
@@ -25,6 +25,10 @@ class SimulatedClient:
         self._gone: str | None = None
         connection.receive[0] = self._receive
         connection.lost[0] = self._lost
+
+    async def open(self) -> None:
+        """Wait for the broker's word that it serves the connection. Raises Unknown."""
+        await self._ask(OPEN)
 
     def publish(self, queue: str, body: bytes) -> Awaitable[None]:
         return self._ask(PUBLISH, queue, body)

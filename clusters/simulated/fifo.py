@@ -72,7 +72,7 @@ class Fifo:
         self.service: deque[Consumer] = deque()
         self.enqueuers: dict[Pid, int] = {}
         self.dropped = 0
-        self.replies: dict[Pid, list[tuple[int, Any]]] = {}
+        self.replies: dict[Pid, list[tuple[Any, Any]]] = {}
         self.deliveries: dict[Key, list[tuple[int, Stored]]] = {}
         self.monitors: list[Pid] = []
 

@@ -266,6 +266,7 @@ class Connection:
         if not self.closed[end]:
             self.vanished[end] = True
             self._close(end)
+            self.streams[end].stalled.clear()  # what a cut held back is in no memory any more
             self.streams[end].mute()
 
     def reappear(self, end: int) -> None:

@@ -1,0 +1,1 @@
+"""LavinMQ's clustering, simulated: one leader by a lease in etcd, and followers that copy its files."""
