@@ -144,23 +144,21 @@ def _queue(calls: Calls, model: str) -> Labels:
 
 def _lock(calls: Calls, model: str) -> Labels:
     label = looks(calls, model)
-    held: dict[tuple[int, int], list[int]] = {}
-    last: dict[tuple[int, int], int] = {}
-    pairs: list[tuple[int, int]] = []
-    for row in np.flatnonzero(calls.f != F.TRY).tolist():
-        who = int(calls.key[row]), int(calls.process[row])
-        mine = held.setdefault(who, [])
-        if last.get(who, -1) > calls.call[row] or (calls.f[row] == F.RELEASE and not mine):
-            return label  # it overlaps, or follows one of unknown outcome, or releases what another acquired
-        last[who] = int(calls.ret[row])
-        if calls.f[row] == F.ACQUIRE:
-            mine.append(row)
-        else:
-            pairs.append((mine.pop(), row))
-    pairs += [(row, -1) for mine in held.values() for row in mine]
-    if not pairs:
+    rows = np.flatnonzero(calls.f != F.TRY)
+    if not len(rows):
         return label
-    acquire, release = np.array(sorted(pairs), dtype=np.intp).T
+    rows = rows[np.lexsort((calls.call[rows], calls.process[rows], calls.key[rows]))]
+    key, process, acquires = calls.key[rows], calls.process[rows], calls.f[rows] == F.ACQUIRE
+    same = np.append(False, (key[1:] == key[:-1]) & (process[1:] == process[:-1]))
+    depth = np.cumsum(np.where(acquires, 1, -1))
+    depth -= np.append(0, depth[:-1])[np.maximum.accumulate(np.where(same, 0, np.arange(len(rows))))]
+    if (same[1:] & (calls.ret[rows][:-1] > calls.call[rows][1:])).any() or (depth < 0).any():
+        return label  # one overlaps, or follows one of unknown outcome, or releases what another acquired
+    # Acquires and releases of a process take turns at each depth.
+    turns = np.lexsort((np.arange(len(rows)), np.where(acquires, depth, depth + 1), process, key))
+    rows, acquires = rows[turns], acquires[turns]
+    paired = acquires & np.append(~acquires[1:], False)
+    acquire, release = rows[acquires], np.where(paired, np.append(rows[1:], -1), -1)[acquires]
     until = np.where(release >= 0, calls.ret[release], NEVER)
     refused = (calls.f == F.TRY) & (calls.ret != NEVER)
     latest = np.maximum.accumulate(np.concatenate(([-1], np.where(refused, calls.ret, -1))))
