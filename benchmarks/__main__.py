@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import containers, overhead, simulation
+from benchmarks import containers, linearizability, overhead, simulation
 from benchmarks.machine import describe
 
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "simulation": simulation.main,
     "overhead": overhead.main,
+    "linearizability": linearizability.main,
     "containers": containers.main,
 }
 

@@ -26,7 +26,7 @@ class Queue(Workload):
 
     name = "queue"
     meaning = "producers publish with confirms, consumers acknowledge, then every queue is drained"
-    checkers = ("messages", "order", "leaders", "availability", "latency", "exceptions", "earned")
+    checkers = ("messages", "order", "linearizable", "leaders", "availability", "latency", "exceptions", "earned")
     settings = (
         Setting("rate", number(0.1, 1_000_000), 100, "publishes a second, all producers together"),
         Setting("producers", integer(1, 1000), 3, "how many clients publish"),

@@ -9,18 +9,22 @@ from typing import Any
 
 import click
 
-from chaos import scenario
+from chaos import formats, scenario
 from chaos.cli import options
 from chaos.cli.output import exit_code, out, print_json, print_verdict
 from chaos.model import registry
-from chaos.model.errors import BadInput, did_you_mean
-from chaos.model.history_file import PARQUET_SUFFIX, STREAM_SUFFIX, read
-from chaos.model.settings import resolve
+from chaos.model.errors import BadHistory, BadInput, did_you_mean
+from chaos.model.history_file import PARQUET_SUFFIX, STREAM_SUFFIX
+from chaos.model.settings import BadKey, resolve
 from checkers.run import check_all
 from results.publish import publish, summary
 from results.store import DONE, FAILED, LATEST, RunDirectory, Store
 
 Options = dict[str, dict[str, Any]]
+
+
+OWN = (STREAM_SUFFIX, PARQUET_SUFFIX)
+LINEARIZABLE = "linearizable"
 
 
 @click.command
@@ -29,25 +33,46 @@ Options = dict[str, dict[str, Any]]
 @click.option(
     "--set", "sets", metavar="KEY=VALUE", multiple=True, help="A setting: availability.recovery=20s. Repeatable."
 )
+@click.option("--format", "format_", metavar="FORMAT", help="Of a FILE, where its name does not say.")
+@click.option("--model", metavar="MODEL", help="Of what the checker linearizable judges: register, fifo-queue, ...")
+@click.option("--engine", metavar="ENGINE", help="Who decides linearizability: auto, monitor or porcupine.")
+@click.option("--timeout", metavar="DURATION", help="How long a search may take.")
+@click.option("--memory", metavar="SIZE", help="How much memory a search may take.")
 @options.store
 @options.as_json
-def command(run: str, names: tuple[str, ...], sets: tuple[str, ...], store: Store, as_json: bool) -> int:
+def command(
+    run: str,
+    names: tuple[str, ...],
+    sets: tuple[str, ...],
+    format_: str | None,
+    store: Store,
+    as_json: bool,
+    **told: str | None,
+) -> int:
     """Judge a stored run or a history file again.
 
-    RUN is an id, a unique prefix, `latest` or `last-invalid`, the directory of a run, or a history file (.arrows or
-    .parquet). A run is judged as its scenario says, and its verdict and report are written anew; with --checker or
-    --set, and for a file, the verdict is only told.
+    RUN is an id, a unique prefix, `latest` or `last-invalid`, the directory of a run, or a FILE with a history: our own
+    (.arrows, .parquet), Jepsen's (.edn, .jsonl), a log of Knossos or Porcupine (.log), or columns (.csv).
+
+    A run is judged as its scenario says, and its verdict and report are written anew; with --checker, --model or --set,
+    and for a file, the verdict is only told.
     """
     path = Path(run)
-    directory = _directory(path, store, run)
+    directory = _directory(path, store, run, format_)
+    names, sets = _linearizable(names, sets, told)
     if directory is None:
-        history = read(path)
+        if not names and formats.format_of(path, format_) not in ("arrows", "parquet"):
+            raise BadInput(f"{path}: say what to check: --model register, or another model, or --checker NAME")
+        history = formats.load(path, format_)
         chosen: Options = {name: {} for name in registry.names(registry.CHECKERS)}
     else:
         history = directory.history()
         chosen = {name: dict(said) for name, said in scenario.load(directory.scenario).checkers.items()}
     chosen = select(chosen, names, sets)
-    results = list(check_all(history, chosen).values())
+    try:
+        results = list(check_all(history, chosen, strict=directory is None).values())
+    except BadHistory as error:
+        raise BadHistory(f"{path}: {str(error).removeprefix('history: ')}") from None
     if directory is None:
         verdict = summary(results, history, run=None, seed=None, digest=history.digest()) | {"file": str(path)}
     else:
@@ -64,6 +89,23 @@ def command(run: str, names: tuple[str, ...], sets: tuple[str, ...], store: Stor
         if directory is not None and directory.report.exists():
             out().print(f"report: {directory.report}", markup=False)
     return exit_code(verdict["valid"])
+
+
+def _linearizable(
+    names: tuple[str, ...], sets: tuple[str, ...], told: Mapping[str, str | None]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The checkers and settings asked for, with those of the options that are about linearizability."""
+    said = {option: value for option, value in told.items() if value is not None}
+    if said and names and LINEARIZABLE not in names:
+        option = next(iter(said))
+        raise BadInput(f"--{option} is for --checker {LINEARIZABLE}, which is not asked")
+    if said and not names:
+        names = (LINEARIZABLE,)
+    try:
+        resolve(registry.find(registry.CHECKERS, LINEARIZABLE).settings, said, "")
+    except BadKey as error:
+        raise BadInput(f"-{error.key.replace('.', '-')}: {error.problem}") from None
+    return names, (*sets, *(f"{LINEARIZABLE}.{option}={value}" for option, value in said.items()))
 
 
 def select(chosen: Options, names: Sequence[str], sets: Sequence[str]) -> Options:
@@ -88,14 +130,16 @@ def select(chosen: Options, names: Sequence[str], sets: Sequence[str]) -> Option
     return wanted
 
 
-def _directory(path: Path, store: Store, run: str) -> RunDirectory | None:
+def _directory(path: Path, store: Store, run: str, format_: str | None) -> RunDirectory | None:
     """The run that was meant; None when it is a history file."""
     if path.is_file():
-        if path.suffix not in (STREAM_SUFFIX, PARQUET_SUFFIX):
-            raise BadInput(f"{path}: not a history: its name ends in neither {STREAM_SUFFIX} nor {PARQUET_SUFFIX}")
         return None
     if (path / "run.json").is_file():
-        return RunDirectory(path.resolve())
-    if path.suffix in (STREAM_SUFFIX, PARQUET_SUFFIX):
+        found = RunDirectory(path.resolve())
+    elif format_ is not None or path.suffix in OWN or any(path.suffix in ends for ends in formats.FORMATS.values()):
         raise BadInput(f"{path}: there is no such file")
-    return store.find(run)
+    else:
+        found = store.find(run)
+    if format_ is not None:
+        raise BadInput(f"--format {format_}: {run} is a run of ours; a format is for a history file")
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,10 @@ def commented(resolved: scenario.Scenario) -> str:
     for part in resolved.nemeses:
         nemesis = registry.find(registry.NEMESES, part.name)
         lines += ["", "[[nemesis]]", _pair("name", part.name, nemesis.meaning), *_settings(nemesis.settings)]
-    for name in resolved.checkers:
+    for name, values in resolved.checkers.items():
         settings = [s for s in registry.find(registry.CHECKERS, name).settings if s.name not in resolved.expect]
-        lines += _settings(settings, header=f"[checkers.{name}]")
+        followed = [replace(s, default=values[s.name]) if s.follows else s for s in settings]
+        lines += _settings(followed, header=f"[checkers.{name}]")
     lines += _settings([scenario.PROGRESS, scenario.FAULTS], header="[expect]")
     return "\n".join(lines) + "\n"
 

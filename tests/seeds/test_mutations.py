@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chaos.model.verdict import Verdict
-from clusters.simulated.raft.rules import MUTATIONS
+from clusters.simulated.quorum.queue import MUTATIONS
 from tests.seeds.runs import data, judge_all
 
 SEEDS = 50
@@ -33,6 +33,13 @@ CONTROLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("leaders.two-leaders",),
     ),
     "ignore-log-up-to-date": ({"nemeses": ("partition", "kill")}, ("messages.lost",)),
+    # a message that comes again needs its consumer to lose its connection
+    "forget-acks": ({"nemeses": ("kill",)}, ("linearizable.redelivered-after-ack",)),
+    # all poll, and slowly, so that there is something in the queue
+    "empty-when-deposed": (
+        {"nemeses": ("partition",), "workload": {"consume": "polling"}},
+        ("linearizable.empty-though-not",),
+    ),
     "serve-after-losing-majority": ({"nemeses": ("partition",)}, ("messages.lost", "leaders.dual-confirm")),
 }
 
