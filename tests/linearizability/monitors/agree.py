@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from checkers.linearizability.calls import Calls
 from checkers.linearizability.monitors import MONITORS
+from checkers.linearizability.porcupine import search
 from checkers.linearizability.verdict import Decision, Refused
 from tests.linearizability.monitors import objects, small, wing_gong
 from tests.linearizability.monitors.wing_gong import Op, Step, linearizable
@@ -65,6 +66,15 @@ def agree(case: Case, rng: Random, count: int, seen: Counter[str]) -> None:
             bad.append(ops)
     for start in range(0, len(good), 20):
         _valid(case, good[start : start + 20], seen)
+
+
+def agree_with_search(case: Case, model: str, rng: Random, count: int) -> None:
+    """The same verdicts as Porcupine's. Raises Unavailable where there is none."""
+    for _ in range(count):
+        ops = case.make(rng)
+        decision = _decide(case, [ops])
+        if decision is not None:
+            assert search(small.columns([ops]), model).valid is decision.valid, (decision, ops)
 
 
 def _valid(case: Case, histories: list[list[Op]], seen: Counter[str]) -> None:
