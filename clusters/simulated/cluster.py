@@ -9,7 +9,7 @@ from pathlib import Path
 from chaos.kernel.clock import MILLISECOND, SECOND
 from chaos.kernel.virtual import VirtualLoop
 from chaos.model.errors import BadInput, SplitbrainError
-from chaos.model.schedule import POWER_OFF, VERBS, Action
+from chaos.model.schedule import POWER_OFF, STOP, VERBS, Action
 from clusters.base import Counts, Injected, LeaderView, QueueClient, Setup, Undone, Unknown
 from clusters.simulated import faults
 from clusters.simulated.channel import Channel
@@ -159,6 +159,8 @@ class SimulatedCluster:
 
     def take_down(self, node: Node, verb: str) -> int:
         """Kill, stop or power off. Returns how many writes were lost."""
+        if verb == STOP and not node.paused:
+            node.event(node.stop)
         node.die({POWER_OFF: "loses its power"}.get(verb, f"is ended ({verb})"))
         lost = 0
         if verb == POWER_OFF:
@@ -189,7 +191,8 @@ class SimulatedCluster:
             views[node.name] = belief
             now = self.loop.now()
             node.say("info", f"queue {queue}: {role}, term {term}")
-            self._observer.leader(LeaderView(queue, node.name, role, term, now, now, node.incarnation, exact=True))
+            known = term if self.protocol.terms else None
+            self._observer.leader(LeaderView(queue, node.name, role, known, now, now, node.incarnation, exact=True))
 
     def replica(self, node: Node, queue: str) -> Replica | None:
         """The replica on a node that keeps a queue."""

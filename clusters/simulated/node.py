@@ -114,6 +114,12 @@ class Node:
         self._timers, self._armed = {}, {}
         self._backlog, self._local, self._touched = [], [], {}
 
+    def stop(self) -> None:
+        """The process is told to end: its replicas may say so."""
+        for queue, replica in self.replicas.items():
+            replica.stop()
+            self._touched[queue] = replica
+
     def pause(self) -> None:
         """The process does nothing from now on; what comes waits for it."""
         self.paused = True

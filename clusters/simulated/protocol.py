@@ -35,6 +35,7 @@ class Protocol(ABC):
     settings: ClassVar[tuple[Setting, ...]]
     versions: ClassVar[tuple[str, ...]]
     services: ClassVar[tuple[str, ...]] = ("clients", "replication")
+    terms: ClassVar[bool] = True  # whether its leaders lead in terms, of which each has one leader at most
     cluster: ClassVar[type[SimulatedCluster] | None] = None  # where the protocol needs more than SimulatedCluster
 
     def __init__(self, version: str | None, options: Mapping[str, Any]) -> None:

@@ -67,6 +67,9 @@ class Replica(ABC):
     def down(self, node: str, draw: float) -> None:
         """The connection to a node is gone: the node may be dead, or only out of reach."""
 
+    def stop(self) -> None:  # noqa: B027 - most have nothing to say
+        """The process is about to be shut down, in order."""
+
     @abstractmethod
     def ended(self, pid: Pid) -> None:
         """A monitored channel has ended."""

@@ -1,0 +1,1 @@
+"""RabbitMQ's classic mirrored queues, simulated."""
