@@ -99,4 +99,4 @@ class LavinmqChannel(Channel):
             else:
                 ask((leader.SUBSCRIBE, self.pid, message[1], message[2], message[3]))
         for (queue, tag), (numbers, operations) in acks.items():
-            ask((leader.ACKNOWLEDGE, self.pid, operations, queue, tag, tuple(numbers)))
+            ask((leader.ACKNOWLEDGE, self.pid, tuple(operations), queue, tag, tuple(numbers)))

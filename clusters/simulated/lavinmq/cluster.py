@@ -9,7 +9,7 @@ from typing import cast
 
 from chaos.kernel.clock import SECOND
 from chaos.model.errors import BadInput
-from chaos.model.schedule import POWER_OFF, STOP
+from chaos.model.schedule import POWER_OFF
 from clusters.base import Counts, QueueClient, Setup, Unknown
 from clusters.simulated.channel import Channel
 from clusters.simulated.client import SimulatedClient
@@ -18,7 +18,7 @@ from clusters.simulated.etcd.group import BOOT, CLIENTS_OF_ETCD, EtcdGroup, Time
 from clusters.simulated.lavinmq.channel import LavinmqChannel
 from clusters.simulated.lavinmq.dialing import Dialer, Opened
 from clusters.simulated.lavinmq.rules import DECLARE_QUEUE, NO_ENDPOINT, REQUESTS, WATCHING
-from clusters.simulated.lavinmq.server import SERVER, STOPPING, Server
+from clusters.simulated.lavinmq.server import SERVER, Server
 from clusters.simulated.network import CLIENTS, Connection
 from clusters.simulated.node import DOWN, UP, Node
 from clusters.simulated.protocol import Protocol
@@ -124,8 +124,6 @@ class LavinmqCluster(SimulatedCluster):
     def take_down(self, node: Node, verb: str) -> int:
         if node.name not in self.by_name:
             return self._end_etcd(node, verb)
-        if verb == STOP:
-            node.deliver(STOPPING, SERVER, (STOPPING,))
         lost = super().take_down(node, verb)
         beside = self.etcd.nodes[node.name]
         if verb == POWER_OFF and beside.state != DOWN:

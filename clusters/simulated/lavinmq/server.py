@@ -35,7 +35,6 @@ from clusters.simulated.lavinmq.store import ADD, Other, Store
 from clusters.simulated.replica import COMPACT, LOG, SEND, SYNC, TIMER, WRITE, Message, Pid, Record
 
 SERVER = "lavinmq"  # what the one replica of a node is called: it keeps all queues
-STOPPING = "stopping"  # in place of a source: whoever stops the process in order
 
 CONNECT_AGAIN = SECOND
 
@@ -62,8 +61,6 @@ class Server(Candidate):
     def message(self, source: str, message: Message) -> None:
         if source in (REQUESTS, WATCHING):
             self._from_etcd(source, message)
-        elif source == STOPPING:
-            self._release()
         elif self.leader is not None:
             self._as_leader(self.leader, source, message)
         elif message[0] == FOLLOW:
@@ -111,6 +108,9 @@ class Server(Candidate):
         self.connected.pop(node, None)
         if self.leader is not None:
             self.leader.lost(node)
+
+    def stop(self) -> None:
+        self._release()
 
     def ended(self, pid: Pid) -> None:
         if self.leader is not None:
