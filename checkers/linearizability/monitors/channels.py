@@ -4,26 +4,29 @@ the order of their calls.
 Queue. As in `fifo`, with its b' and c', which are b and c here: `x -> y` iff x must be before y in the queue, by b_x
 < a_y, or d_x < c_y, or because x's put comes before y's, or x's take, in one channel; and it is linearizable iff `->`
 has no cycle: the proof there uses nothing else of `->`, and the points it gives keep the order of the numbering, so
-that of channels. But with channels a shortest cycle may be long. Let A_v be the greatest a, C_v the greatest c, of v
-and all from which `->` leads to v. They are found by rounds of running maxima, over time and along channels, until
-nothing changes.
+that of channels. But with channels a shortest cycle may be long. Let A_v be the greatest a of v and all from which
+edges by channels and by takes (d_x < c_y) lead to v, and C_v the greatest c of v and all from which channels lead to
+v. They are found by rounds of running maxima, along channels and over time, until nothing changes.
 - A_v > b_v is a cycle: A_v is the a of some z that leads to v, and v -> z. So is C_v > d_v.
-- If there is none of these, any cycle consists of channel edges alone: A and C are the same all around it, so an edge
-  by b_x < a_y would make A_x = A_y >= a_y > b_x. So what is left is to look for a cycle in the channel edges between
-  values of equal A and C. There are few of these, as calls differ.
+- If there is neither, there is no edge by puts on a cycle: from one such edge b_x < a_y to the next one on it, b_z <
+  a_u, would be b_x < a_y <= A_z <= b_z, around to itself. Nor, then, one by takes: likewise d_x < c_y <= C_z <= d_z.
+  So what is left is to look for a cycle of channel edges alone, on which A and C are all equal. There are few such
+  edges, as calls differ. A round is O(n), after sorting. There are as many rounds as ways that gain something
+  alternate between channels and time: a handful, as a rule.
 
-A round is O(n), after sorting. It carries maxima along whole channels, and then along all edges by time; so there are
-as many rounds as ways that gain something alternate between the two: a handful, as a rule.
-
-Values never seen again have no edges that lead out of their takes (d infinite), nor any into them at first (c = a).
-D_u, the least d, and B_u, the least b, of u and those to which `->` leads from it, come from the same rounds run
-backwards: time and edges reversed, a queue is a queue again, with puts for takes. Each u with D_u finite needs an
-unknown take called before D_u. If each gets one, no cycle appears: one through the new takes would give d_w < p_u <
-D_u' <= d_w' < p_u' < D_u'' ... around to itself. The proof that not fewer unknown takes do is by deadlines as before.
+Values never seen again have no edges that lead out of their takes (d infinite), nor any into them at first (c = a). Of
+u and all to which `->` leads from it, D_u, the least d, and along channels alone B_u, the least b, come from the same
+rounds run backwards: time and edges reversed, a queue is a queue again, with puts for takes (by edges by takes D_u
+could only become less if there was a cycle). Each u with D_u finite needs an unknown take called before D_u. If each
+gets one, no cycle appears: one through the new takes would give d_w < p_u < D_u' <= d_w' < p_u' < D_u'' ... around to
+itself. The proof that not fewer unknown takes do is by deadlines as before.
 
 Empty answers: of values seen again a moment t will do iff none is both left of it for certain and right of it for
-certain; what leads to a left one is left. So v is there in [b_v, C_v), for the z behind C_v leads to v. One never seen
-again is left for certain from B_u on, and needs an unknown take by the first moment chosen after that: see `moments`.
+certain. What leads to a left one is left, so this fails iff a way leads from some y with c_y > t to some z with b_z <
+t. Go along it from the last such y: by channels up to z, or up to an edge b_x < a_v or d_x < c_v, with c_v < t. So
+there is an x with b_x < t < C_x: the moments to be avoided are those in some [b_x, C_x). Likewise, at other moments,
+one never seen again is left for certain from B_u on, and needs an unknown take by the first moment chosen after that:
+see `moments`.
 
 Bag. Puts need no order but that of channels, so a value is consumed too early only if d_x < a_v, for a v taken before x
 in a channel. Empty answers: as above, with channel edges alone (those by time never lead from right of t to left of
@@ -77,6 +80,19 @@ class Chains:
 
     put: Chain
     take: Chain
+
+    def climb(self, ranks: Ranks, size: int) -> None:
+        """Make each the greatest of those from which channels lead to it, of puts and of takes in turn."""
+        while True:
+            was = ranks.copy()
+            self.put.climb(ranks, size)
+            self.take.climb(ranks, size)
+            if np.array_equal(was, ranks):
+                return
+
+    def back(self) -> Chains:
+        """The same backwards, with puts for takes."""
+        return Chains(self.take.back(), self.put.back())
 
 
 def chains(all_: Values) -> Chains | None:
@@ -133,26 +149,22 @@ class Graph:
     def back(self) -> Graph:
         """Time and edges reversed: puts for takes, returns for calls."""
         size = self.size
-        back = Chains(self.chains.take.back(), self.chains.put.back())
-        return Graph(size - self.d, size - self.c, size - self.b, size - self.a, back, size)
+        return Graph(size - self.d, size - self.c, size - self.b, size - self.a, self.chains.back(), size)
 
     def greatest(self) -> tuple[Ranks, Ranks]:
         """A and C, or what shows a cycle: somewhere A > b or C > d."""
         top_a, top_c = self.a.copy(), self.c.copy()
-        by_b, by_d = np.argsort(self.b), np.argsort(self.d)
-        after_b, after_d = np.searchsorted(self.b[by_b], self.a), np.searchsorted(self.d[by_d], self.c)
-        low = np.asarray([-1], dtype=top_a.dtype)
-        while True:
-            was_a, was_c = top_a.copy(), top_c.copy()
-            for chain in (self.chains.put, self.chains.take):
-                chain.climb(top_a, self.size)
-                chain.climb(top_c, self.size)
-            np.maximum(top_c, np.concatenate((low, np.maximum.accumulate(top_c[by_b])))[after_b], out=top_c)
-            np.maximum(top_a, np.concatenate((low, np.maximum.accumulate(top_a[by_d])))[after_d], out=top_a)
-            if (top_a > self.b).any() or (top_c > self.d).any():
-                return top_a, top_c
-            if np.array_equal(was_a, top_a) and np.array_equal(was_c, top_c):
-                return top_a, top_c
+        self.chains.climb(top_c, self.size)
+        by_d = np.argsort(self.d)
+        before = np.searchsorted(self.d[by_d], self.c)
+        while not (top_a > self.b).any():
+            was = top_a.copy()
+            self.chains.climb(top_a, self.size)
+            so_far = np.maximum.accumulate(np.append(-1, top_a[by_d]))
+            np.maximum(top_a, so_far[before], out=top_a)
+            if np.array_equal(was, top_a):
+                break
+        return top_a, top_c
 
     def knot(self, top_a: Ranks, top_c: Ranks) -> int:
         """A place on a cycle of channel edges between values of equal A and C, -1 if there is none."""
@@ -251,18 +263,9 @@ def bag(all_: Values, chains_: Chains, found: Found) -> None:
         return
     graph = _graph(all_, chains_)
     until, gone = graph.c.copy(), graph.size - graph.b
-    _settle(until, chains_.put, chains_.take, graph.size)
-    _settle(gone, chains_.put.back(), chains_.take.back(), graph.size)
+    chains_.climb(until, graph.size)
+    chains_.back().climb(gone, graph.size)
     empties(all_, found, graph.b, until, np.where(all_.taken < 0, graph.size - gone, row.size))
-
-
-def _settle(ranks: Ranks, one: Chain, other: Chain, size: int) -> None:
-    while True:
-        was = ranks.copy()
-        one.climb(ranks, size)
-        other.climb(ranks, size)
-        if np.array_equal(was, ranks):
-            return
 
 
 def _told(all_: Values, graph: Graph, way: list[int]) -> Violation:
