@@ -7,13 +7,17 @@ from random import Random
 from typing import Any, ClassVar
 
 from chaos.model.schedule import KILL, PAUSE, POWER_OFF, STOP, Action, Fault
+from chaos.model.settings import Setting, text
 from nemesis.base import Nemesis, View
 from nemesis.targets import ALL, LEADER, MAJORITY, MINORITY, ONE, hurt, targets, usable
 from nemesis.timing import Chosen, deck, series, timing
 
+PROCESS, BROKER = "process", "broker"
+WHICH = Setting(PROCESS, text, BROKER, "which process: the broker, or one that runs beside it, such as LavinMQ's etcd")
+
 
 class Process(Nemesis):
-    """Does `verb` to the broker on the nodes of a target, and undoes it when the fault's time is over."""
+    """Does `verb` to a process on the nodes of a target, and undoes it when the fault's time is over."""
 
     verb: ClassVar[str]
 
@@ -22,11 +26,13 @@ class Process(Nemesis):
 
     def plan(self, options: Mapping[str, Any], nodes: Sequence[str], span: int, random: Random) -> list[Fault]:
         whom = deck(usable(options["targets"], nodes), random)
-        return series(self.name, options, span, random, lambda _: Chosen(self.name, next(whom), {}))
+        process = options.get(PROCESS, BROKER)
+        args = {} if process == BROKER else {PROCESS: process}
+        return series(self.name, options, span, random, lambda _: Chosen(self.name, next(whom), args))
 
     def resolve(self, fault: Fault, view: View) -> tuple[Action, ...]:
         nodes = hurt(fault.target, view, fault.draw)
-        return (Action(self.verb, nodes),) if nodes else ()
+        return (Action(self.verb, nodes, process=fault.args.get(PROCESS, BROKER)),) if nodes else ()
 
 
 class Kill(Process):
@@ -35,7 +41,7 @@ class Kill(Process):
     name = "kill"
     meaning = "kill the broker's process and start it again: what it wrote stays"
     verb = KILL
-    settings = (*timing(every="20s", for_="4s", start="12s"), targets(ONE, MINORITY, MAJORITY, LEADER))
+    settings = (*timing(every="20s", for_="4s", start="12s"), targets(ONE, MINORITY, MAJORITY, LEADER), WHICH)
 
 
 class Pause(Process):
@@ -44,7 +50,7 @@ class Pause(Process):
     name = "pause"
     meaning = "stop the broker's process in its tracks, and let it go on"
     verb = PAUSE
-    settings = (*timing(every="20s", for_="4s", start="17s"), targets(ONE, MINORITY, MAJORITY, LEADER))
+    settings = (*timing(every="20s", for_="4s", start="17s"), targets(ONE, MINORITY, MAJORITY, LEADER), WHICH)
 
 
 class Restart(Process):

@@ -48,6 +48,14 @@ def test_processes(
     assert nemesis().resolve(fault, View((), None)) == ()
 
 
+@pytest.mark.parametrize("nemesis", [Kill, Pause])
+def test_a_process_beside_the_broker_is_hurt_where_it_is_named(nemesis: type[Nemesis]) -> None:
+    for process, args in (("broker", {}), ("etcd", {"process": "etcd"})):
+        fault = plan(nemesis, targets=["majority"], process=process)[0]
+        [action] = nemesis().resolve(fault, View(THREE, "n2"))
+        assert (fault.args, action.process, len(action.nodes)) == (args, process, 2)
+
+
 @pytest.mark.parametrize("nemesis", [Kill, Pause, Restart, PowerOff, Clock, Loss])
 def test_only_the_targets_that_are_listed_are_hurt(nemesis: type[Nemesis]) -> None:
     assert Counter(fault.target for fault in plan(nemesis, targets="leader,n1+n3")[:20]) == {"leader": 10, "n1+n3": 10}
