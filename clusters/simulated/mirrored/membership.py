@@ -166,6 +166,7 @@ class Membership(Ring):
             self._lead(view.keeping(younger).synchronised(self.me))
         else:
             self.changed()  # until the heir says so, there is no master
+            self._meet(heirs[0])
 
     # --- views
 
@@ -304,6 +305,9 @@ class Membership(Ring):
     def _meet(self, source: str) -> None:
         """A node that went on while we did, or news of it: once all are there, and for autoheal, losers restart."""
         theirs = self.peers.get(source, (STARTING, NOBODY))[1]
+        if self._left_behind():
+            self._pause("the ring has gone on without it", 1)
+            return
         ours = source in self.view.members and source not in self.deaf
         if ours or not theirs.members:
             return
@@ -316,6 +320,13 @@ class Membership(Ring):
         winner = max(views, key=lambda view: (len(view.members), [-self._place(node) for node in sorted(view.members)]))
         if self.me not in winner.members:
             self._pause(f"autoheal: the winner is the partition of {', '.join(winner.members)}", 1)
+
+    def _left_behind(self) -> bool:
+        """Whether we wait for another to take over from the master, and that one has not lost it, but us."""
+        if self.role != MIRROR or self.view.master not in self.deaf:
+            return False
+        others = [self.peers[node][1] for node in self.view.members if node in self.peers and node not in self.deaf]
+        return any(view.number > self.view.number and self.me not in view.members for view in others)
 
     def _place(self, node: str) -> int:
         return sorted(self.nodes).index(node)
