@@ -35,7 +35,8 @@ class Counterexample:
 
     window: the smallest part found that was decided again and fails, for the same reason as the whole. Rows of the
     calls given, but that what returned after its end is open. (Of a log, offsets are as recorded, though operations at
-    other offsets were taken away.)
+    other offsets were taken away. Of a register or a counter the beginning may be gone: the rest fails whatever it held
+    by then.)
 
     longest, stuck: of a search, the most operations of the window that linearize, as rows of the calls given in their
     order; and the operation that can then not be next, in words.
@@ -85,13 +86,19 @@ def explain(
         return Counterexample(in_words(told.sentence, values), told.rule, told.rows, small.calls)
     small = shrink(part, fails, model, until=int(part.ret[near].max(initial=-1)), work=work)
     rows = mine[small.rows]
-    again = decide(small.decided)
-    if again.violation is None:  # nothing was decided again in time
-        again, rows = decision, np.arange(len(calls))
+    # Of the things that the object may have held at first, what leads furthest.
+    again, begun = decision, calls
+    for one in small.decided if len(small.rows) < len(part) else ():
+        answer = decide(one)
+        if answer.violation is not None and (again is decision or len(answer.longest) > len(again.longest)):
+            again, begun = answer, one
+    first = len(begun) - len(rows) if again is not decision else 0  # operations in front that say what was held
+    where = np.arange(len(calls)) if again is decision else np.concatenate((np.full(first, -1), rows))
     violation = again.violation or told
-    shown = tuple(int(rows[row]) for row in violation.rows)
-    longest = tuple(int(rows[row]) for row in again.longest)
-    sentence, stuck = _in_full(violation, calls, shown, values)
+    shown = tuple(int(where[row]) for row in violation.rows)
+    longest = tuple(int(where[row]) for row in again.longest if where[row] >= 0)
+    held = int(begun.arg[0]) if first else None
+    sentence, stuck = _in_full(violation, calls, shown, values, held, len(small.decided) > 1)
     return Counterexample(sentence, violation.rule, shown, small.calls, longest, stuck)
 
 
@@ -106,13 +113,17 @@ def _said(number: int, values: Mapping[int, Any]) -> str:
 
 
 def _in_full(
-    violation: Violation, calls: Calls, rows: tuple[int, ...], values: Mapping[int, Any]
+    violation: Violation, calls: Calls, rows: tuple[int, ...], values: Mapping[int, Any], held: int | None, best: bool
 ) -> tuple[str, str | None]:
-    """The sentence of a search with who it was; and what could not be next."""
+    """The sentence of a search with who it was; and what could not be next. held: what the object held at first, where
+    the beginning is left out; best: of several things it may have held."""
     found = _STUCK.fullmatch(violation.sentence)
     if found is None:  # a part was decided by a monitor
         return in_words(violation.sentence, values), None
     who = "".join(f" by process {calls.process[row]} (op {calls.op[row]})" for row in rows)
     stuck = in_words(f"{found['what']}{who}", values)
-    text = f"{found['some']} of {found['all']} operations linearize, up to {in_words(found['state'], values)}; "
-    return f"{text}none can be next, and {stuck} cannot wait", stuck
+    some, every = (int(found[name]) - (held is not None) for name in ("some", "all"))
+    begin = "" if held is None else f"from {_said(held, values)} "
+    text = f"{'at best ' if best else ''}{some} of {every} operations linearize, {begin}up to "
+    text += in_words(found["state"], values)
+    return f"{text}; none can be next, and {stuck} cannot wait", stuck

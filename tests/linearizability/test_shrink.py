@@ -116,7 +116,7 @@ def test_offsets_of_a_log_are_shown_as_recorded_and_decided_without_what_is_gone
     small = _with(calls(rows), "log", around=[7, 10])
     assert small.rows.tolist() == [7, 10]
     assert (small.calls.out[0], small.calls.arg[1]) == (7, 7)
-    assert (small.decided.out[0], small.decided.arg[1]) == (0, 0)
+    assert (small.decided[0].out[0], small.decided[0].arg[1]) == (0, 0)
 
 
 def _with(some: Calls, monitor: str, around: Sequence[int] = ()) -> Part:
@@ -135,7 +135,7 @@ def test_what_is_left_of_small_histories_fails(name: str) -> None:
         with contextlib.suppress(Refused):
             if not case.decide(whole).valid:
                 small = _with(whole, name)
-                assert case.decide(small.decided).valid is False
-                assert len(small.decided) == len(small.rows) == len(small.calls)
+                assert case.decide(small.decided[0]).valid is False
+                assert len(small.decided[0]) == len(small.rows) == len(small.calls)
                 assert small.calls.op.tolist() == whole.op[small.rows].tolist()
                 tried += 1
