@@ -58,7 +58,7 @@ class Membership(Ring):
         self.rules = rules
         self.connected: dict[str, None] = {}
         self.peers: dict[str, tuple[str, View]] = {}
-        self._asked: tuple[str, int] | None = None  # the master, and its view's number, that was asked to let us in
+        self._asked: View | None = None  # whose master was asked to let us in
         self._needed = 0  # as paused: how many nodes must see each other before this one starts again
         self._stopping: dict[str, None] = {}  # nodes that said that they are being shut down
 
@@ -130,7 +130,7 @@ class Membership(Ring):
         """There is no connection to a node any more."""
         self.connected.pop(node, None)
         self.peers.pop(node, None)
-        if self._asked is not None and self._asked[0] == node:
+        if self._asked is not None and self._asked.master == node:
             self._asked = None
         if self.role in (PAUSED, OUT):
             return
@@ -217,9 +217,8 @@ class Membership(Ring):
             else:
                 self._meet(source)
         elif self.role == STARTING:
-            let_in = self._asked is not None and self._asked[0] == view.master and self._asked[1] < view.number
-            recovered = theirs == STARTING and self.view.number < view.number
-            if self.me in view.members and (let_in or recovered):
+            recovered = theirs == STARTING and self.view.number < view.number and self.me in view.members
+            if recovered or self._is_let_in(view):
                 self._install(view)
             else:
                 self._look_for_master()
@@ -258,6 +257,8 @@ class Membership(Ring):
     def _on_join(self, source: str, number: int) -> None:
         if self.role == LEADER and number == self.view.number:  # else it hears of a newer view, and asks again
             self.effects.append((LOG, "notice", f"{source} comes into the ring"))
+            if source in self.view.members:  # it has begun again without our noticing
+                self._lead(self.view.keeping([node for node in self.view.members if node != source]))
             self._lead(self.view.joined(source, self.last, self.is_empty()))
 
     def _look_for_master(self) -> None:
@@ -269,14 +270,21 @@ class Membership(Ring):
             self._say_to_all()
         elif views:
             view = max(views, key=lambda view: (len(view.members), view.number))
-            asked = (view.master, view.number)
-            if self.me in view.members and self.peers.get(view.master, (STARTING, view))[0] == STARTING:
-                return  # it has let us in by itself, and its view is on the way
-            if view.master in self.connected and self._asked != asked:
-                self._asked = asked
+            by_itself = self.me in view.members and self.peers.get(view.master, (STARTING, view))[0] == STARTING
+            if by_itself or self._is_let_in(view):
+                return  # the view is on its way from the master too
+            if view.master in self.connected and (self._asked is None or not self._asked.same(view)):
+                self._asked = view
                 self.effects.append((SEND, view.master, (JOIN, view.number)))
         elif self.view.members:
             self._recover()
+
+    def _is_let_in(self, view: View) -> bool:
+        """Whether the view is what a master answered to our asking."""
+        asked = self._asked
+        if asked is None or asked.master != view.master or asked.number >= view.number:
+            return False
+        return self.me in view.members and self.me not in asked.members
 
     def _recover(self) -> None:
         """Nobody serves. A node that has gone down before others does not know what they did then, so it waits."""

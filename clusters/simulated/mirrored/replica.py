@@ -263,7 +263,9 @@ class Mirror(Membership):
             self._told = told
             for pid in self._locals:
                 self.effects.append((REPLY, pid, (MASTER, *told)))
-        if self.role == LEADER and self.view.behind and self.rules.automatic and not self.synchronising:
+        if self.synchronising:
+            self._synchronise()
+        elif self.role == LEADER and self.view.behind and self.rules.automatic:
             self._begin_to_synchronise()
 
     def _lose(self, node: str) -> None:
@@ -272,8 +274,6 @@ class Mirror(Membership):
             for pid in self.contents.pids():
                 if pid[0] == node:
                     self.request(pid, (CANCEL, pid, 0, None, None))
-            self._unanswered.pop(node, None)
-            self._synchronise()
 
     # --- synchronising
 
@@ -288,10 +288,11 @@ class Mirror(Membership):
 
     def _synchronise(self) -> None:
         """Once a batch is at the mirrors, and the time is over that it takes, the next; after the last, go on."""
-        if not self.synchronising or not self._due or self._unanswered:
-            return
         ends = zip(self.view.members, self.view.since, strict=True)
         there = [node for node, since in ends if (node, since) in self._targets]
+        self._unanswered = {node: None for node in self._unanswered if node in there}
+        if not self.synchronising or not self._due or self._unanswered:
+            return
         batch, self._unsent = tuple(self._unsent[:SYNC_BATCH]), self._unsent[SYNC_BATCH:]
         if batch and there:
             self._due = False
