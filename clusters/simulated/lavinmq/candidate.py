@@ -22,6 +22,7 @@ from clusters.simulated.lavinmq.rules import (
     ISR,
     KEEPALIVE,
     LEADER,
+    LEASE,
     NO_ENDPOINT,
     PREFIX,
     REQUESTS,
@@ -108,20 +109,21 @@ class Candidate(Replica):
         if link == WATCHING:
             if not self.leading:
                 self.effects.append((TIMER, WATCH_AGAIN, SOON))
-        elif any(asked[0] == REQUESTS for asked in self._asked.values()):
+        elif any(asked[0] == link for asked in self._asked.values()):
             self.effects.append((TIMER, AGAIN, SOON))
 
     def _etcd_timer(self, name: int) -> None:
         if name == KEEPALIVE:
-            self._ask(keyvalue.RENEW, self._lease, None, _RENEW)
+            self._ask(keyvalue.RENEW, self._lease, None, _RENEW, LEASE)
         elif name == WATCH_AGAIN:
             self._watch()
-        elif REQUESTS in self._links:
-            for number in self._late:
-                self.effects.append((SEND, REQUESTS, self._asked[number][1]))
-            self._late.clear()
         else:
-            self.effects.append((CONNECT, REQUESTS))
+            for number, (link, request, _) in self._asked.items():
+                if link not in self._links:
+                    self.effects.append((CONNECT, link))
+                elif number in self._late:
+                    self.effects.append((SEND, link, request))
+            self._late.clear()
 
     def _release(self) -> None:
         """Give the lease back: another may lead at once."""
@@ -214,7 +216,7 @@ class Candidate(Replica):
         known_in_sync = in_sync is None or self.me in in_sync.value
         if not self._lease and not self._granting and known_in_sync:
             self._granting = True
-            self._ask(keyvalue.GRANT, self.rules.ttl, None, _GRANT)
+            self._ask(keyvalue.GRANT, self.rules.ttl, None, _GRANT, LEASE)
         candidates = [(item.create, key, item.value) for key, item in keys.items() if key.startswith(CANDIDATES)]
         if not candidates:
             return

@@ -17,7 +17,7 @@ from clusters.simulated.cluster import BROKER, CONNECT_TIMEOUT, SimulatedCluster
 from clusters.simulated.etcd.group import BOOT, CLIENTS_OF_ETCD, EtcdGroup, Times
 from clusters.simulated.lavinmq.channel import LavinmqChannel
 from clusters.simulated.lavinmq.dialing import Dialer, Opened
-from clusters.simulated.lavinmq.rules import DECLARE_QUEUE, NO_ENDPOINT, REQUESTS, WATCHING
+from clusters.simulated.lavinmq.rules import DECLARE_QUEUE, LEASE, NO_ENDPOINT, REQUESTS, WATCHING
 from clusters.simulated.lavinmq.server import SERVER, Server
 from clusters.simulated.network import CLIENTS, Connection
 from clusters.simulated.node import DOWN, UP, Node
@@ -28,8 +28,9 @@ ETCD = "etcd"
 LOCAL, ALL = "local", "all"  # which etcd endpoints a broker uses
 
 # TCP's own patience, and the pause between its probes: an idle connection is found dead by keep-alives (idle 5 s, then
-# 3 probes), one that waits for an answer only when Linux has given up retransmitting (tcp_retries2).
-_PATIENCE = {WATCHING: (8 * SECOND, SECOND), REQUESTS: (924 * SECOND, SECOND)}
+# 3 probes), one that waits for an answer only when Linux has given up retransmitting (tcp_retries2). Keep-alives of the
+# lease come oftener than that, so one of them is always on its way when a cut is found.
+_PATIENCE = {WATCHING: (8 * SECOND, SECOND), REQUESTS: (8 * SECOND, SECOND), LEASE: (924 * SECOND, SECOND)}
 _CONNECT_TIMEOUT = SECOND
 _PROXY_TIMEOUT = 127 * SECOND  # Linux's for a connection that nobody answers
 

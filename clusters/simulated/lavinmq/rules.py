@@ -12,9 +12,11 @@ PREFIX = "lavinmq/"
 ISR = PREFIX + "isr"  # the nodes that are in sync, in their order
 CANDIDATES = PREFIX + "leader/"  # one key a candidate, by its lease; value: the node
 
-# The two connections to etcd: a stream that nothing is waited for on, and one for requests
+# The connections to etcd: a stream that nothing is waited for on, one for its lease, and one for all else
 WATCHING = "etcd.watch"
+LEASE = "etcd.lease"
 REQUESTS = "etcd"
+LINKS = (WATCHING, LEASE, REQUESTS)
 
 NO_ENDPOINT = 100  # instead of an answer: none of the endpoints can be reached
 

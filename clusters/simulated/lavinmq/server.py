@@ -25,10 +25,9 @@ from clusters.simulated.lavinmq.rules import (
     GONE,
     HAVE,
     LEAVE,
+    LINKS,
     REFUSED,
-    REQUESTS,
     WANT,
-    WATCHING,
     Rules,
 )
 from clusters.simulated.lavinmq.store import ADD, Other, Store
@@ -59,7 +58,7 @@ class Server(Candidate):
         self._begin()
 
     def message(self, source: str, message: Message) -> None:
-        if source in (REQUESTS, WATCHING):
+        if source in LINKS:
             self._from_etcd(source, message)
         elif self.leader is not None:
             self._as_leader(self.leader, source, message)
@@ -94,7 +93,7 @@ class Server(Candidate):
             self.effects.append((SEND, self.target, answer))
 
     def up(self, node: str) -> None:
-        if node in (REQUESTS, WATCHING):
+        if node in LINKS:
             self._linked(node)
             return
         self.connected[node] = None
@@ -102,7 +101,7 @@ class Server(Candidate):
             self._join()
 
     def down(self, node: str, draw: float) -> None:
-        if node in (REQUESTS, WATCHING):
+        if node in LINKS:
             self._unlinked(node)
             return
         self.connected.pop(node, None)

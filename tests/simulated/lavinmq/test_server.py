@@ -8,7 +8,7 @@ from chaos.model.schedule import KILL, Action
 from clusters.simulated.etcd import keyvalue, member
 from clusters.simulated.etcd.keyvalue import Item
 from clusters.simulated.lavinmq.cluster import LavinmqCluster
-from clusters.simulated.lavinmq.rules import CANDIDATES, FOLLOW, ISR, PREFIX, REQUESTS, WATCHING, Rules
+from clusters.simulated.lavinmq.rules import CANDIDATES, FOLLOW, ISR, LEASE, LINKS, PREFIX, REQUESTS, WATCHING, Rules
 from clusters.simulated.lavinmq.server import Server
 from clusters.simulated.replica import BELIEF, EXIT, SEND
 from tests.simulated.lavinmq.made import drain, server, simulate
@@ -23,7 +23,7 @@ def made(keys: dict[str, Item], **rules: Any) -> Server:
     """Node n1, connected to etcd and to n2, which has heard what is in etcd."""
     replica = Server("n1", ("n1", "n2", "n3"), replace(RULES, **rules))
     replica.start((), 0.5)
-    for name in (WATCHING, REQUESTS, "n2"):
+    for name in (*LINKS, "n2"):
         replica.up(name)
     replica.effects.clear()
     replica.message(WATCHING, (member.ANSWER, 1, keys))
@@ -43,27 +43,27 @@ def in_sync(*nodes: str) -> dict[str, Item]:
 
 
 def test_where_nobody_is_in_sync_yet_it_stands() -> None:
-    assert sent(made({}), REQUESTS) == [(keyvalue.GRANT, 2, 10 * SECOND, None)]
+    assert sent(made({}), LEASE) == [(keyvalue.GRANT, 2, 10 * SECOND, None)]
 
 
 def test_whoever_is_not_in_sync_does_not_stand_and_follows() -> None:
     replica = made({**leader("n2", 5), **in_sync("n2", "n3")})
-    assert sent(replica, REQUESTS) == []
+    assert sent(replica, LEASE) == []
     assert sent(replica, "n2") == [(FOLLOW, 1)]
     assert (BELIEF, "follower", 5) in replica.effects
 
 
 def test_it_stands_with_a_key_under_its_lease_if_there_is_none_yet() -> None:
     replica = made({})
-    replica.message(REQUESTS, (member.ANSWER, 2, 44))
+    replica.message(LEASE, (member.ANSWER, 2, 44))
     key = f"{CANDIDATES}44"
-    assert sent(replica, REQUESTS)[1:] == [(keyvalue.TXN, 3, (key, 0), (key, "n1", 44))]
+    assert sent(replica, REQUESTS) == [(keyvalue.TXN, 3, (key, 0), (key, "n1", 44))]
 
 
 def stood(keys: dict[str, Item], **rules: Any) -> Server:
     """As candidate with lease 44, and these keys besides its own."""
     replica = made({}, **rules)
-    replica.message(REQUESTS, (member.ANSWER, 2, 44))
+    replica.message(LEASE, (member.ANSWER, 2, 44))
     replica.effects.clear()
     replica.message(WATCHING, (member.AGAIN, 1, {**keys, f"{CANDIDATES}44": Item("n1", 9, 9, 44)}))
     return replica
@@ -105,12 +105,12 @@ def test_a_lease_that_is_gone_or_cannot_be_renewed_ends_the_process() -> None:
     for answer in ((member.ANSWER, 4, 0), (member.UNAVAILABLE, 4, member.NO_LEADER)):
         replica = stood({})
         replica.timer(0, 0.5)
-        assert sent(replica, REQUESTS) == [(keyvalue.RENEW, 4, 44, None)]
-        replica.message(REQUESTS, answer)
+        assert sent(replica, LEASE) == [(keyvalue.RENEW, 4, 44, None)]
+        replica.message(LEASE, answer)
         assert replica.effects[-1][:2] == (EXIT, 3)
     replica = stood({})
     replica.timer(0, 0.5)
-    replica.message(REQUESTS, (member.UNAVAILABLE, 4, member.TIMED_OUT))
+    replica.message(LEASE, (member.UNAVAILABLE, 4, member.TIMED_OUT))
     assert replica.effects[-1][0] != EXIT  # it asks again
 
 
