@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from chaos.model.errors import BadInput, did_you_mean
+from chaos.model.history import NONE
 from checkers.linearizability.calls import Calls, F
 from checkers.linearizability.counterexample import in_words
 from checkers.linearizability.monitors import MONITORS
@@ -103,8 +104,9 @@ def _texts(calls: Calls, asked: Model) -> Decision:
     blank = writes[np.isin(calls.arg[writes], empty)]
     if len(blank):
         raise Refused(f"operation {int(calls.op[blank[0]])} writes the empty text, which was there at first")
-    columns = [np.where(column >= 0, column + FIRST_WORD, column) for column in (calls.arg, calls.out)]
-    decision = MONITORS["register"](replace(calls, arg=columns[0], out=columns[1]))
+    out = np.where(np.isin(calls.out, empty), NONE, calls.out)
+    arg, out = (np.where(column >= 0, column + FIRST_WORD, column) for column in (calls.arg, out))
+    decision = MONITORS["register"](replace(calls, arg=arg, out=out))
     if (told := decision.violation) is None:
         return decision
     texts = {place + FIRST_WORD: text.decode() for place, text in enumerate(asked.table)}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from checkers.linearizability.planner import AUTO, MONITOR, MONITOR_OF, PORCUPIN
 from checkers.linearizability.porcupine import MODELS, Model, Unavailable, build, models, worker
 from checkers.linearizability.porcupine.process import Worker
 from checkers.linearizability.verdict import Decision, Violation
+from tests.linearizability.porcupine import reference
+from tests.linearizability.test_units import OBJECTS, WORDS
 
 Row = tuple[F, int | None, int | None, int, int | None]
 
@@ -125,6 +129,25 @@ def test_a_set_that_is_read_whole_is_searched(searched: list[Model]) -> None:
     decision = decide(calls([(F.ADD, 1, None, 0, 1), (F.READ, None, 0, 2, 3)]), "set", search_as=lists)
     assert decision.engine == PORCUPINE
     assert searched == [lists]
+
+
+SEARCH_AS = {
+    "key-value": models.key_value(WORDS),
+    "set, read whole": models.set_(((1,), (2,), (1, 2))),
+    "reentrant-lock": models.reentrant_lock(2),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_whoever_decides_it_is_as_brute_force_says(name: str, binary: Path) -> None:
+    draw, engines = Random(f"planner {name}"), Counter[str]()
+    for _ in range(200):
+        history = reference.random_history(OBJECTS[name], draw, draw.randint(1, 6))
+        decision = decide(history, name.split(",")[0], search_as=SEARCH_AS.get(name))
+        assert decision.valid is reference.linearizable(history, OBJECTS[name]), (decision, history)
+        engines[decision.engine] += 1
+    assert engines[PORCUPINE] > 20
+    assert (engines[MONITOR] > 20) is (name not in ("reentrant-lock", "counter")), engines
 
 
 def test_every_monitor_is_of_a_model_that_can_be_searched() -> None:
