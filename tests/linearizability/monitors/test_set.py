@@ -185,9 +185,7 @@ REFUSED = {
     "operation 0 names no element": columns([[add(None, 0, 1)]]),
     "operation 1 adds 7 for the second time": columns([[add(7, 0, 1), add(7, 2, 3)]]),
     "operation 1 removes 7 for the second time": columns([[remove(7, 0, 1), remove(7, 2, 3)]]),
-    "operation 1 answers neither present (1) nor absent (0)": calls(
-        [(F.ADD, 7, None, 0, 1), (F.CONTAINS, 7, 2, 2, 3)]
-    ),
+    "operation 1 answers neither present (1) nor absent (0)": calls([(F.ADD, 7, None, 0, 1), (F.CONTAINS, 7, 2, 2, 3)]),
     "operation 0 answers neither present (1) nor absent (0)": calls([(F.CONTAINS, 7, None, 2, 3)]),
     "operation 1 returns before it is called": columns([[add(7, 0, 1), remove(7, 3, 2)]]),
     "operation 0 is in an ordered channel of operations that overlap": columns(
