@@ -84,7 +84,7 @@ def explain(
     if _STUCK.fullmatch(told.sentence) is None:
         small = shrink(part, fails, model, near.tolist(), work=work)
         return Counterexample(in_words(told.sentence, values), told.rule, told.rows, small.calls)
-    small = shrink(part, fails, model, until=int(part.ret[near].max(initial=-1)), work=work)
+    small = shrink(part, fails, model, until=int(part.ret[near[0]]) if len(near) else None, work=work)
     rows = mine[small.rows]
     # Of the things that the object may have held at first, what leads furthest.
     again, begun = decision, calls

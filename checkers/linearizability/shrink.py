@@ -56,7 +56,10 @@ def shrink(
     near = np.asarray(sorted(around), dtype=np.intp)
     search = _Search(calls, fails, model, work)
     with suppress(_Tired):
-        search.cut(int(calls.ret[near].max(initial=-1)) if until is None else until)
+        if len(near):
+            search.cut_at(int(np.where(calls.ret[near] < NEVER, calls.ret[near], calls.call[near]).max()))
+        elif until is None or not search.cut_at(until):
+            search.cut()
     later = copy(search)
     search.reduce(near)
     several = len(calls) > 0 and bool((calls.key != calls.key[0]).any())
@@ -117,11 +120,13 @@ class _Search:
         self._start, self._rank, self._gone = start, rank, gone
         return True
 
-    def cut(self, likely: int = -1) -> None:
-        """The shortest prefix, by halving; or up to a rank that is likely to do."""
+    def cut_at(self, rank: int) -> bool:
+        """Up to a rank, if that fails."""
+        return self._keep(self.best.rows, rank)
+
+    def cut(self) -> None:
+        """The shortest prefix, by halving."""
         rows = self.best.rows
-        if 0 <= likely < NEVER and self._keep(rows, likely):
-            return
         ret = self._calls.ret[rows]
         returns = np.sort(ret[ret <= min(self._rank, NEVER - 1)])
         low, high = -1, len(returns) - 1  # it fails up to the return at `high`

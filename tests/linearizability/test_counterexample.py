@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,9 @@ from checkers.linearizability.monitors import MONITORS
 from checkers.linearizability.operations import FIRST_WORD
 from checkers.linearizability.planner import MONITOR_OF, decide
 from checkers.linearizability.porcupine import build
-from checkers.linearizability.verdict import Decision, Violation
+from checkers.linearizability.verdict import Decision, Refused, Violation
+from tests.linearizability.monitors import small
+from tests.linearizability.monitors.agree import CASES
 from tests.linearizability.porcupine import reference
 from tests.linearizability.test_units import OBJECTS
 
@@ -132,6 +135,21 @@ def test_of_small_histories_the_window_fails_and_its_longest_order_can_be_follow
             states = states | after if op.unknown else after
             assert states
         tried += 1
+
+
+@pytest.mark.parametrize("model", MONITOR_OF)
+def test_of_small_histories_what_is_told_is_in_the_window_and_the_window_fails(model: str) -> None:
+    name = MONITOR_OF[model]
+    case, draw, tried = CASES[name], Random(f"tell {model}"), 0
+    while tried < 60:
+        some = small.columns([case.make(draw)])
+        with contextlib.suppress(Refused):
+            if MONITORS[name](some).valid:
+                continue
+            found = of_monitor(some, model)
+            assert set(some.op[list(found.rows)]) <= set(found.window.op)
+            assert MONITORS[name](found.window).valid is False
+            tried += 1
 
 
 def test_a_search_that_tires_leaves_what_was_decided() -> None:
