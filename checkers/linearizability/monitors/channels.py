@@ -121,11 +121,11 @@ def chains(all_: Values) -> Chains | None:
     if mixed.any():
         refuse(calls, int(rows[np.argmax(mixed)]), "is in a channel of both puts and takes that overlap")
     valued = is_put | np.isin(rows, all_.take)
-    blank = ~valued & ((calls.out[rows] == NONE) | (row.ret[rows] == row.size))
+    blank = ~valued & (calls.out[rows] == NONE)
     if blank.any():
         refuse(calls, int(rows[np.argmax(blank)]), "is an empty or unknown take in a channel whose takes overlap")
     place = np.searchsorted(all_.put, rows[is_put])
-    kept = (all_.taken[place] >= 0) | (all_.b[place] < row.size)
+    kept = (all_.taken[place] >= 0) | (all_.b[place] < row.size)  # the others hold nobody up
     put = Chain(place[kept], number[is_put][kept])
     who = np.full(len(all_.take), -1, dtype=np.intp)
     who[all_.taken] = np.arange(len(all_.put))
