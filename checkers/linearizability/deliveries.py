@@ -51,8 +51,9 @@ def at_least_once(calls: Calls, marked: Mask, drained: Mask) -> Calls:
     only_marked = (plain[of_put] == 0) & ~unseen[of_put]
     begin[of_put[only_marked]] = calls.call[put[only_marked]]
 
+    soonest = seen[calls.ret[seen] == end[value[seen]]]
     first = np.zeros(len(calls), dtype=np.bool_)
-    first[seen[calls.ret[seen] == end[value[seen]]]] = True
+    first[soonest[np.unique(value[soonest], return_index=True)[1]]] = True  # one, should some return at once
     alone = np.full(many, -1, dtype=np.int64)  # the channel of a message's only delivery without a mark
     mine = seen[~marked[seen]]
     alone[value[mine]] = calls.channel[mine]

@@ -27,12 +27,13 @@ import pytest
 
 from tests.linearizability.monitors.agree import CASES, agree
 
+MONITORS = "checkers.linearizability.monitors"
 HISTORIES = 30_000
 BATCH = 250
 
 
 class Mutant(NamedTuple):
-    """module: of checkers.linearizability.monitors. old: text in it that occurs once; new: what stands there instead.
+    """module: one of MONITORS, or its full name. old: text in it that occurs once; new: what stands there instead.
     by: who must notice, a key of CASES, or a test that passes without it."""
 
     module: str
@@ -47,7 +48,7 @@ class Mutant(NamedTuple):
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:
     """The functions of the module made from the changed text; in place, so whoever imported them has these."""
-    module = import_module(f"checkers.linearizability.monitors.{mutant.module}")
+    module = import_module(mutant.module if "." in mutant.module else f"{MONITORS}.{mutant.module}")
     source = inspect.getsource(module)
     assert source.count(mutant.old) == 1, f"{mutant.old!r} occurs {source.count(mutant.old)} times in {mutant.module}"
     with replaced(module, source.replace(mutant.old, mutant.new)):

@@ -132,10 +132,11 @@ def log(state: Hashable, op: Op) -> Iterable[Hashable]:
     return [state] if op.ret is None or there == op.out else []
 
 
-def at_least_once(ops: list[Op], ordered: bool = True) -> Step:
+def at_least_once(ops: list[Op], ordered: bool = True, drained: bool = True) -> Step:
     """State: the values never taken, oldest first, and those taken. What was seen with marks only may have been taken
-    unseen at any time, or as it was seen. ordered: of a queue, else of a bag."""
+    unseen at any time; what was never seen too, unless the queue was drained. ordered: of a queue, else of a bag."""
     seen = {op.out for op in ops if op.f is F.TAKE and op.ret is not None and op.out is not None}
+    hidden = seen if drained else {*seen, *(op.arg for op in ops)}
     plain = {op.out for op in ops if op.out in seen and op.ret is not None and not op.mark}
 
     def step(state: Hashable, op: Op) -> Iterable[Hashable]:
@@ -155,10 +156,10 @@ def at_least_once(ops: list[Op], ordered: bool = True) -> Step:
         return []
 
     def vanished(queue: tuple[int | None, ...], taken: frozenset[int | None]) -> list[Hashable]:
-        """What the state may be a while later: those seen with marks only may have been taken."""
+        """What the state may be a while later."""
         found: list[Hashable] = [(queue, taken)]
         for value in queue[:1] if ordered else queue:
-            if value in seen and value not in plain:
+            if value in hidden and value not in plain:
                 found += vanished(without(queue, value), taken | {value})
         return found
 
