@@ -13,7 +13,7 @@ from clusters.simulated.channel import ACK, CLOSE, DONE, GET, OPEN, PUBLISH, Cha
 from clusters.simulated.lavinmq import leader
 from clusters.simulated.lavinmq.dialing import Opened
 from clusters.simulated.lavinmq.server import SERVER, Server
-from clusters.simulated.network import Connection, Message
+from clusters.simulated.network import CLIENTS, Connection, Message
 from clusters.simulated.node import Node
 
 Dial = Callable[[Node, str, Opened], None]
@@ -34,6 +34,8 @@ class LavinmqChannel(Channel):
         server = self.node.replicas.get(SERVER)
         if isinstance(server, Server) and server.leading:
             self._local = True
+        elif connection.endpoints[0] != CLIENTS:  # two that take each other for the leader would pass it on for ever
+            self.node.end_channel(self.number)
         elif isinstance(server, Server) and server.target is not None:
             self._dial(self.node, server.target, self._opened)
         else:
