@@ -30,6 +30,7 @@ from checkers.messages import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE
 AS_RECORDED = "as-recorded"
 QUEUES = ("fifo-queue", "bag")
 AGAIN = "redelivered-after-ack"
+SMALL = 60  # operations of a window that somebody may look at; of a larger one those that show it are enough
 SECOND = 10**9
 VERDICTS = {True: Verdict.VALID, False: Verdict.INVALID, None: Verdict.UNKNOWN}
 
@@ -151,10 +152,13 @@ def _redelivered_after_ack(history: History) -> tuple[list[Anomaly], int]:
 
 
 def _anomaly(calls: Calls, shown: Counterexample, engine: str) -> Anomaly:
-    detail: dict[str, Any] = {"engine": engine, WINDOW: _ops(shown.window, range(len(shown.window)))}
+    ops = _ops(calls, shown.rows)
+    small = len(shown.window) <= SMALL
+    window = _ops(shown.window, range(len(shown.window))) if small else ops
+    detail: dict[str, Any] = {"engine": engine, WINDOW: window}
     if shown.stuck is not None:
         detail |= {"stuck": shown.stuck, "longest": _ops(calls, shown.longest)}
-    return Anomaly(shown.rule, shown.sentence, tuple(_ops(calls, shown.rows)), detail)
+    return Anomaly(shown.rule, shown.sentence, tuple(ops), detail)
 
 
 def _ops(calls: Calls, rows: Iterable[int]) -> list[int]:

@@ -49,7 +49,7 @@ def at_least_once(calls: Calls, marked: Mask, drained: Mask) -> Calls:
     unseen = end == NEVER
     of_put = value[put]
     only_marked = (plain[of_put] == 0) & ~unseen[of_put]
-    begin[of_put[only_marked]] = calls.call[put[only_marked]]
+    np.minimum.at(begin, of_put[only_marked], calls.call[put[only_marked]])
 
     soonest = seen[calls.ret[seen] == end[value[seen]]]
     first = np.zeros(len(calls), dtype=np.bool_)

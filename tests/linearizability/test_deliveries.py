@@ -18,8 +18,8 @@ from tests.linearizability.monitors.wing_gong import Op, linearizable
 
 
 class AtLeastOnce:
-    """The queue as it is promised. free: messages that may be taken at any time without being seen; lost: those that a take
-    of unknown outcome may have been of."""
+    """The queue as it is promised. free: messages that may be taken at any time without being seen; lost: those that a
+    take of unknown outcome may have been of."""
 
     def __init__(self, ops: list[Op], drained: bool) -> None:
         seen = [op for op in ops if op.f == F.TAKE and op.ret is not None and op.out is not None]
@@ -110,7 +110,7 @@ def test_first_takings_are_judged_as_the_promise_is(seed: int) -> None:
 def test_both_verdicts_are_met() -> None:
     rng = Random(1)
     met = Counter(judged(history(rng), rng.random() < 0.5) for _ in range(2000))
-    assert min(met[True], met[False]) > 300
+    assert min(met[True], met[False]) > 100
 
 
 def vanishing(state: Hashable, op: Op) -> Iterator[Hashable]:
