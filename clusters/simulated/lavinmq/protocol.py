@@ -38,7 +38,7 @@ class Lavinmq(Protocol):
         Setting("boot_time", duration, "1s", "a broker serves once to twice as long after its start"),
         Setting("restart_delay", duration, "5s", "pause of the supervisor before it starts a broker that exited"),
         Setting("lease_ttl", duration, "10s", "time to live of a node's lease in etcd"),
-        Setting("keepalive", optional(duration), None, "pause between its renewals (not set: 2.1 0.7 of it, 2.9 a third)"),
+        Setting("keepalive", optional(duration), None, "pause between renewals (not set: 2.1 0.7 of it, 2.9 a third)"),
         Setting("etcd_endpoints", choice(LOCAL, ALL), LOCAL, "the etcd on its own machine, or any of them"),
         Setting("etcd_election_timeout", duration, "1s", "an etcd member waits once to twice as long for its leader"),
         _by_version("confirm_waits", "a publish is confirmed once every in-sync follower has it"),
