@@ -64,7 +64,7 @@ def at_least_once(calls: Calls, marked: Mask, drained: Mask) -> Calls:
     keep[put] = drained[put] | ~unseen[of_put]
     rows = np.flatnonzero(keep)
     taken = first[rows]
-    call, ret, channel = calls.call[rows], calls.ret[rows], calls.channel[rows]
+    call, ret, channel = calls.call[rows], _over(calls, put[~keep[put]])[rows], calls.channel[rows]
     of = value[rows[taken]]
     call[taken], ret[taken], channel[taken] = begin[of], end[of], alone[of]
     channel[(ret == NEVER) & (calls.f[rows] == F.TAKE)] = -1
@@ -97,7 +97,24 @@ def at_most_once(calls: Calls) -> Calls:
     put = calls.f == F.PUT
     gone = put.copy()
     gone[put] = ~taken[value[put]]
-    return calls.select(np.flatnonzero(~gone & (put | (calls.ret != NEVER))))
+    known = np.flatnonzero(~gone & (put | (calls.ret != NEVER)))
+    return replace(calls, ret=_over(calls, np.flatnonzero(gone))).select(known)
+
+
+def _over(calls: Calls, gone: Rows) -> npt.NDArray[np.int64]:
+    """When each operation is over, also where it shows only in a put that is left out: those before it in its channel
+    took effect before it did."""
+    ret = calls.ret.copy()
+    rows = np.flatnonzero((calls.f == F.PUT) & (calls.channel >= 0))
+    if not len(gone) or not len(rows):
+        return ret
+    rows = rows[np.lexsort((rows, calls.channel[rows], calls.key[rows]))][::-1]
+    key, channel, top = calls.key[rows], calls.channel[rows], int(calls.call[-1]) + 1
+    shows = np.where(np.isin(rows, gone), np.minimum(ret[rows], top), top)
+    drop = np.append(0, np.cumsum((key[1:] != key[:-1]) | (channel[1:] != channel[:-1]))) * (top + 1)
+    soonest = np.minimum.accumulate(shows - drop) + drop  # what a channel shows does not reach into the next one
+    ret[rows] = np.where(soonest < top, np.minimum(ret[rows], soonest), ret[rows])
+    return ret
 
 
 def _seen(calls: Calls) -> Rows:
