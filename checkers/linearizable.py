@@ -15,7 +15,7 @@ import numpy as np
 
 from chaos.model.history import History, Mask
 from chaos.model.op import CONTROLLER, OK
-from chaos.model.settings import Setting, choice, duration, integer, optional, size, text
+from chaos.model.settings import Setting, boolean, choice, duration, integer, optional, size, text
 from chaos.model.verdict import ANOMALIES_KEPT, WINDOW, Anomaly, Result, Verdict
 from checkers.base import Checker, Split, first
 from checkers.columns import acked, granted, indices, publishes
@@ -63,14 +63,17 @@ class Linearizable(Checker):
             "the broker drops a message after so many deliveries without an ack; 0 = never",
             follows="delivery_limit",
         ),
-        Setting("initial", optional(text), None, "what a register or a counter holds at first"),
+        Setting("initial", optional(text), None, "what a register or a counter holds at first, as JSON"),
+        Setting(
+            "refused_cas", boolean, False, "a cas that failed without an error found another value: not just nothing"
+        ),
     )
     split = Split.KEY
 
     def check(self, history: History, options: Mapping[str, Any]) -> Result:
         model = options["model"]
         try:
-            found = calls_of(history, model, initial=_value(options["initial"]))
+            found = calls_of(history, model, initial=_value(options["initial"]), refused_cas=options["refused_cas"])
         except Refused as why:
             return Result(self.name, Verdict.UNKNOWN, str(why))
         calls = found.calls

@@ -110,8 +110,12 @@ def _register(ops: Operations, name: str, initial: Any, refused_cas: bool) -> Pr
     if initial is None:
         return _prepared(ops, name, models.MODELS[name]())
     ops.keep(~ops.is_(F.READ) | (ops.out != NONE))
+    write = ops.is_(F.WRITE)
+    start = ops.words.number(initial)
+    if ((write & (ops.arg == start)) | (ops.is_(F.CAS) & (ops.out == start))).any():  # it is a value like the others
+        return _prepared(ops, name, models.register(start) if name == "register" else models.cas_register(start))
     for column in (ops.arg, ops.out):
-        column[column == ops.words.number(initial)] = NONE
+        column[column == start] = NONE
     return _prepared(ops, name, models.MODELS[name](), {NONE: initial})
 
 
