@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from chaos.model.schedule import CUT, KILL, PAUSE, Action
 from clusters.simulated.cluster import SimulatedCluster
 from tests.simulated.made import cut, drain, served
-from tests.simulated.mirrored.made import Watcher, bodies, masters, publish, seconds, simulate
+from tests.simulated.mirrored.made import Watcher, bodies, masters, publish, replica, seconds, simulate
 
 PAUSE_MINORITY: dict[str, Any] = {"cluster_partition_handling": "pause_minority"}
 AUTOHEAL: dict[str, Any] = {"cluster_partition_handling": "autoheal"}
@@ -87,6 +88,34 @@ def test_under_pause_minority_no_two_lead_at_once_although_each_finds_out_in_its
             assert len(confirming) <= 1
 
     simulate(main, **PAUSE_MINORITY)
+
+
+def taken_by_an_heir(seed: int) -> tuple[bool, list[bytes]]:
+    """Cut off, a mirror may find out about the master first: was it an heir then, and what did it let be taken?"""
+
+    async def main(cluster: SimulatedCluster, watcher: Watcher) -> tuple[bool, list[bytes]]:
+        await publish(cluster, "n1", "m")
+        await cluster.inject("cut", cut(cluster, "n2"))
+        seen, taken = False, []
+        for _ in range(700):
+            await seconds(0.01)
+            if replica(cluster, "n2").role == "leader":
+                seen = True
+                client = await cluster.connect("n2", "c")
+                polled = asyncio.ensure_future(client.get("q"))
+                await seconds(0.02)
+                if polled.done() and polled.exception() is None and (delivery := polled.result()) is not None:
+                    taken.append(delivery.body)
+                polled.cancel()
+        return seen, taken
+
+    return simulate(main, seed=seed, **PAUSE_MINORITY)
+
+
+def test_an_heir_serves_nobody_before_all_members_know() -> None:
+    found = [taken_by_an_heir(seed) for seed in range(1, 7)]
+    assert [taken for _, taken in found] == [[]] * 6
+    assert any(seen for seen, _ in found)
 
 
 def test_who_first_sees_a_partition_that_others_do_not_pauses_until_all_is_well() -> None:
