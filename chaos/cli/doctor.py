@@ -18,9 +18,9 @@ from chaos.cli import options
 from chaos.cli.output import out, print_json
 from chaos.model import registry
 from chaos.model.errors import EXIT_ERROR, EXIT_VALID, SplitbrainError
+from checkers.linearizability.porcupine import build
 from clusters.hosts.docker import runs
 from clusters.hosts.engine import engine
-from checkers.linearizability.porcupine import build
 from results.store import Store
 from results.text import printable
 
