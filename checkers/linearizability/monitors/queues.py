@@ -15,7 +15,6 @@ from checkers.linearizability.monitors.ranks import Line, Ranks, Rows, line, nar
 from checkers.linearizability.monitors.values import join
 from checkers.linearizability.verdict import Violation
 
-Mask = npt.NDArray[np.bool_]
 DUPLICATE, PHANTOM, FRESH, EMPTY = "duplicate", "phantom", "consumed-before-published", "empty-though-not"
 
 
