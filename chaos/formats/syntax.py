@@ -39,6 +39,7 @@ COLUMNS = {
     "incarnation": "which life of the node's process",
     "detail": "anything else, a JSON object",
 }
+_NOTHING = ("", "nil", "null")  # cells that say none
 _NUMBERS = {"time", "index", "op", "start", "end", "channel", "term", "incarnation"}
 
 
@@ -159,8 +160,13 @@ def _operation(op: Mapping[str, Any]) -> list[Any]:
     return [call, base | {"type": outcome, "time": op["end"], "value": op.get("value") if result is None else result}]
 
 
+def is_bare(word: str) -> bool:
+    """Whether a text in a cell of CSV is read as it stands, without quotes of its own."""
+    return word == word.strip() and word not in (*_NOTHING, "true", "false") and word[0] != '"'
+
+
 def _cell(name: str, text: str) -> Any:
-    if text in ("", "nil", "null"):
+    if text in _NOTHING:
         return None
     if name in _NUMBERS:
         if not re.fullmatch(r"[+-]?\d+", text):
@@ -174,7 +180,16 @@ def _cell(name: str, text: str) -> Any:
         return text.lower() == "true"
     if name in ("value", "result", "detail"):
         return _value(name, text)
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        return _quoted(text)
     return text
+
+
+def _quoted(text: str) -> str:
+    try:
+        return str(json.loads(text))
+    except ValueError:
+        return text
 
 
 def _value(name: str, text: str) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from chaos.formats import edn
 from chaos.formats.cells import compact, is_pair
+from chaos.formats.syntax import is_bare
 from chaos.model.history import NONE, History
 from chaos.model.op import INFO, INVOKE, PROCESS_NAMES, OpType
 
@@ -183,11 +184,11 @@ def _csv(name: str, cell: Any) -> Any:
         return ""
     if name == "redelivered":
         return str(cell).lower()
-    if name == "detail" or (name == "value" and not isinstance(cell, int | str)) or isinstance(cell, bool):
-        return compact(cell)
-    if name == "value" and isinstance(cell, str) and not re.fullmatch(r"[A-Za-z][A-Za-z0-9_ -]*", cell):
-        return compact(cell)
-    return cell
+    if name in ("value", "detail"):
+        whole = isinstance(cell, int) and not isinstance(cell, bool)
+        bare = isinstance(cell, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_ -]*", cell) and is_bare(cell)
+        return cell if whole or bare else compact(cell)
+    return compact(cell) if isinstance(cell, str) and not is_bare(cell) else cell
 
 
 def _write(path: Path, lines: Iterator[str]) -> None:

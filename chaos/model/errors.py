@@ -41,8 +41,14 @@ class BadHistory(BadInput):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A clause for the end of an error: the nearest known word, or all of them where none is near."""
+    """A clause for the end of an error: the nearest known word, or all of them where none is near.
+
+    A word that several begin with means any of those.
+    """
     names = sorted(known)
+    begun = [name for name in names if len(word) >= 3 and name.casefold().startswith(word.casefold())]
+    if len(begun) > 1:
+        return f"did you mean {' or '.join(map(repr, begun))}?"
     if (near := nearest(word, names)) is not None:
         return f"did you mean {near!r}?"
     return f"known: {', '.join(names)}" if names else "there are none"

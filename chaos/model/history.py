@@ -138,9 +138,13 @@ class History:
         """For each row that completes an operation, the row of its invocation; -1 for all others."""
         found = np.full(len(self), -1, dtype=np.intp)
         ends = np.flatnonzero(self.op != NONE)
-        at = np.searchsorted(self.index, self.op[ends])
-        at = np.minimum(at, max(len(self) - 1, 0))
-        known = self.index[at] == self.op[ends]
+        of = self.op[ends]
+        last = max(len(self) - 1, 0)
+        if len(ends) and self.index[last] - self.index[0] == last:  # as a rule indices have no gaps
+            at = np.clip(of - self.index[0], 0, last)
+        else:
+            at = np.minimum(np.searchsorted(self.index, of), last)
+        known = self.index[at] == of
         found[ends[known]] = at[known]
         return found
 
@@ -210,8 +214,10 @@ class History:
         ):
             if bad.any():
                 refuse(int(ends[np.flatnonzero(bad)[0]]), problem)
-        _, first = np.unique(starts, return_index=True)
-        if len(first) != len(starts):
+        completed = np.zeros(len(self), dtype=np.bool_)
+        completed[starts] = True
+        if np.count_nonzero(completed) != len(starts):
+            _, first = np.unique(starts, return_index=True)
             again = np.setdiff1d(np.arange(len(starts)), first)
             refuse(int(ends[again[0]]), f"op {int(self.op[ends[again[0]]])} was already completed")
         return self
@@ -238,11 +244,15 @@ class History:
         ):
             add(np.ascontiguousarray(ints, dtype="<i8").tobytes())
         for column in (self.f, self.key, self.node, self.error):
-            seen: dict[int, int] = {}  # codes renumbered by first appearance, so that the digest sees words, not codes
-            codes = [seen.setdefault(code, len(seen)) if code >= 0 else -1 for code in column.codes.tolist()]
-            add(np.asarray(codes, dtype="<i8").tobytes())
-            add("\x1f".join(column.words[code] for code in seen).encode())
-        add("\x1f".join(text or "" for text in self.detail_text).encode())
+            # codes renumbered by first appearance, so that the digest sees words, not codes
+            first = np.full(len(column.words) + 1, len(self), dtype=np.int64)
+            np.minimum.at(first, column.codes, np.arange(len(self)))
+            seen = np.argsort(first[:-1], kind="stable")[: np.count_nonzero(first[:-1] < len(self))]
+            number = np.full(len(column.words) + 1, -1, dtype=np.int64)
+            number[seen] = np.arange(len(seen))
+            add(number[column.codes].astype("<i8").tobytes())
+            add("\x1f".join(column.words[code] for code in seen.tolist()).encode())
+        add("\x1f".join([text or "" for text in self.detail_text]).encode())
         return total.hexdigest()
 
     def to_table(self) -> pa.Table:
@@ -281,7 +291,15 @@ class History:
     def from_table(table: pa.Table, cut: str | None = None) -> History:
         """From an Arrow table of `SCHEMA`. Raises BadHistory when columns are missing or of another type."""
         try:
-            table = table.select(SCHEMA.names).cast(SCHEMA)
+            table = table.select(SCHEMA.names)
+            # text may come coded, as files keep it
+            coded = [
+                pa.types.is_dictionary(field.type) and field.type.value_type == pa.string() for field in table.schema
+            ]
+            kept = [
+                there if is_coded else field for field, there, is_coded in zip(SCHEMA, table.schema, coded, strict=True)
+            ]
+            table = table.cast(pa.schema(kept))
         except (KeyError, pa.ArrowException, ValueError) as error:
             raise BadHistory(f"history: not the columns of a history: {error}") from error
 
@@ -294,7 +312,12 @@ class History:
             )
 
         def words(name: str) -> Words:
-            coded = column(name).dictionary_encode()
+            coded = table.column(name)
+            if not pa.types.is_dictionary(coded.type):
+                coded = coded.dictionary_encode()
+            coded = coded.unify_dictionaries().combine_chunks()
+            if isinstance(coded, pa.ChunkedArray):  # of no chunks
+                coded = pa.concat_arrays(coded.chunks) if coded.num_chunks else pa.array([], coded.type)
             codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
             return Words(codes, tuple(coded.dictionary.to_pylist()))
 

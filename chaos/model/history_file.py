@@ -78,7 +78,7 @@ def write_parquet(history: History, path: Path) -> None:
 
 def _read_parquet(path: Path) -> tuple[pa.Table, str | None]:
     try:
-        table = pq.read_table(path)
+        table = pq.read_table(path, read_dictionary=["f", "key", "node", "error"])
     except pa.ArrowException as error:
         raise BadHistory(f"{path}: not a Parquet file that can be read: {error}") from error
     cut = (table.schema.metadata or {}).get(b"splitbrain.cut")

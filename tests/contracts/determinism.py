@@ -272,9 +272,7 @@ class _Linter(ast.NodeVisitor):
             if isinstance(node.func, ast.Name):
                 return node.func.id in ("set", "frozenset") and self.is_builtin(node.func.id)
             return (
-                isinstance(node.func, ast.Attribute)
-                and node.func.attr in SET_METHODS
-                and self.is_set(node.func.value)
+                isinstance(node.func, ast.Attribute) and node.func.attr in SET_METHODS and self.is_set(node.func.value)
             )
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr | ast.BitAnd | ast.BitXor | ast.Sub):
             return any(self.is_set(side) or _is_view(side) for side in (node.left, node.right))

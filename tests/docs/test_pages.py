@@ -123,7 +123,7 @@ def test_the_files_of_a_run() -> None:
 
 def test_what_the_pages_say_of_extending_is_registered_so() -> None:
     groups = first_column((DOCS / "extending.md").read_text(encoding="utf-8"), "to add")
-    assert len(groups) == 6
+    assert len(groups) == 7
     text = (DOCS / "extending.md").read_text(encoding="utf-8")
     for group in (registry.BROKERS, registry.SIMULATIONS, registry.NEMESES, registry.WORKLOADS, registry.CHECKERS):
         assert f"`splitbrain.{group}`" in text

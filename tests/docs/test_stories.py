@@ -31,7 +31,9 @@ def test_no_code_is_left_unread(page: Path) -> None:
     """Code and scenarios are files of their page's story, so that none is shown that was not run."""
     for block in blocks(page):
         assert block.language in LANGUAGES
-        assert block.language not in ("toml", "python", "csv", "edn", "go") or block.value("file"), f"{name(page)}:{block.line}"
+        assert block.language not in ("toml", "python", "csv", "edn", "go") or block.value("file"), (
+            f"{name(page)}:{block.line}"
+        )
 
 
 @pytest.mark.parametrize("page", TOLD, ids=name)

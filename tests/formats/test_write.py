@@ -17,6 +17,7 @@ from chaos.model.op import FAIL, INFO, INVOKE, NEMESIS, OK, Op
 VALUES = st.one_of(
     st.none(), st.integers(-(2**63) + 1, 2**63 - 1), st.lists(st.integers(0, 9), max_size=3), st.booleans(),
     st.text(st.characters(codec="ascii", min_codepoint=32), min_size=1), st.integers(2**63, 2**70),
+    st.sampled_from(["null", "nil", "true", "false", "a word ", '"quoted"', ""]),
 )  # fmt: skip
 NAMES = st.sampled_from(["read", "write", "cas", "enqueue", "start-partition"])
 
@@ -34,7 +35,7 @@ def histories(draw: st.DrawFn) -> History:
         more: dict[str, Any] = {
             "value": value if whole else None,
             "detail": None if whole or value is None else {"value": value},
-            "error": draw(st.sampled_from([None, "timed-out", "no, really: 5%"])),
+            "error": draw(st.sampled_from([None, "timed-out", "no, really: 5%", "null", "nil", ' said "no" ', '"no"'])),
         }
         at: dict[str, Any] = {"index": index, "time": index * 7}
         begun = next((op for op in open_.values() if op.process == process), None)
@@ -45,7 +46,7 @@ def histories(draw: st.DrawFn) -> History:
         elif draw(st.integers(0, 9)) == 0:
             op = Op(**at, process=NEMESIS, type=INFO, f="start-partition", **more)
         else:
-            key = draw(st.sampled_from(["k", "7"])) if keyed else None
+            key = draw(st.sampled_from(["k", "7", "nil", "true"])) if keyed else None
             op = Op(**at, process=process, type=INVOKE, f=draw(NAMES), key=key, **more)
             open_[index] = op
         ops.append(op)

@@ -93,9 +93,7 @@ def _clusters(calls: Calls, found: Found) -> tuple[Line, Rows, Ranks, Ranks, Ran
 
 
 def _phantom(calls: Calls, read: int) -> Violation:
-    return Violation(
-        PHANTOM, (read,), f"process {calls.process[read]} read {calls.out[read]}, which nobody ever wrote"
-    )
+    return Violation(PHANTOM, (read,), f"process {calls.process[read]} read {calls.out[read]}, which nobody ever wrote")
 
 
 def _fresh(calls: Calls, read: int, write: int) -> Violation:
