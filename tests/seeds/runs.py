@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 from chaos import scenario
-from chaos.controller import Outcome, execute
+from chaos.controller import Outcome
 from chaos.model.schedule import Schedule
-from chaos.model.verdict import Verdict, merge
-from chaos.progress import Silent
-from checkers.run import check_all
-from results.ledger import Ledger
+from chaos.model.verdict import Verdict
+from chaos.search.spread import cores, spread
+from chaos.search.trial import trial
 
 BAD = (Verdict.INVALID, Verdict.UNKNOWN)
 ALL_NEMESES = ("partition", "kill", "pause", "restart", "power-off", "clock", "loss")
@@ -55,35 +50,21 @@ def data(
 
 def run(told: Mapping[str, Any], schedule: Schedule | None = None) -> Outcome:
     """Run a scenario, with its own faults or the given ones."""
-    planned = scenario.from_data(told)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder)
-        return execute(
-            planned,
-            scenario.plan(planned) if schedule is None else schedule,
-            run="seeds",
-            stream=None,
-            nodes=path,
-            ledger=Ledger(path / "ledger.jsonl"),
-            progress=Silent(),
-        )
+    return trial(scenario.from_data(told), schedule).outcome
 
 
 def judge(told: Mapping[str, Any]) -> Judged:
     """Run a scenario and check its history, as `splitbrain run` does."""
-    outcome = run(told)
-    outcome.history.validate()
-    results = check_all(outcome.history, scenario.from_data(told).checkers)
+    done = trial(scenario.from_data(told))
     return Judged(
         told["seed"],
-        merge(result.verdict for result in results.values()),
-        {name: result.reason for name, result in results.items() if result.verdict in BAD},
-        tuple(f"{name}.{anomaly.kind}" for name, result in results.items() for anomaly in result.anomalies),
-        outcome.history.digest(),
+        done.verdict,
+        {name: result.reason for name, result in done.results.items() if result.verdict in BAD},
+        done.anomalies,
+        done.outcome.history.digest(),
     )
 
 
 def judge_all(many: Iterable[Mapping[str, Any]]) -> list[Judged]:
     """The same for many, over the cores of this machine."""
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        return list(pool.map(judge, many, chunksize=2))
+    return [judged for _, judged in spread(judge, many, cores())]

@@ -1,0 +1,1 @@
+"""What is made of many runs: suites and claims, exploring, replaying, shrinking, proving."""

@@ -1,0 +1,63 @@
+"""Work spread over the cores, its results in order: what is printed does not depend on how many cores there are."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from itertools import islice
+from multiprocessing import get_context
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Done = TypeVar("Done")
+
+AHEAD = 4  # items a core that may wait for an earlier one
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def spread(work: Callable[[Item], Done], items: Iterable[Item], jobs: int) -> Iterator[tuple[Item, Done]]:
+    """Each item with what `work` (a function of a module, since other processes run it) makes of it, in order.
+
+    With one job it is done here. Close the iterator to stop early: what is under way is ended. An exception of `work`
+    comes out in its item's turn.
+    """
+    if jobs <= 1:
+        for item in items:
+            yield item, work(item)
+        return
+    with _pool(jobs) as pool:
+        waiting: deque[tuple[Item, Future[Done]]] = deque()
+        left = iter(items)
+        while True:
+            waiting += [(item, pool.submit(work, item)) for item in islice(left, jobs * AHEAD - len(waiting))]
+            if not waiting:
+                return
+            item, future = waiting.popleft()
+            yield item, future.result()
+
+
+@contextmanager
+def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("forkserver"), initializer=_deaf)
+    try:
+        yield pool
+    except BaseException:
+        # nobody waits for what was under way
+        for process in list((pool._processes or {}).values()):
+            process.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _deaf() -> None:
+    """Ctrl-C is for whoever started this."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
