@@ -30,6 +30,7 @@ from chaos.model.history_file import HistoryWriter
 from chaos.model.op import CONTROLLER, INFO, OBSERVER, OK
 from chaos.model.schedule import Schedule
 from chaos.model.settings import BadKey
+from chaos.model.trace import Recording
 from chaos.progress import Progress
 from chaos.scenario import SIMULATED, Scenario
 from clusters.base import Cluster, LeaderView, Setup
@@ -131,6 +132,7 @@ class Run:
         nodes: Path,
         run: str,
         keep: bool,
+        recording: Recording | None,
     ) -> None:
         self.clock = clock
         self.recorder = recorder
@@ -145,7 +147,18 @@ class Run:
         part = scenario.cluster
         self.cluster: Cluster = make(
             part.on,
-            Setup(run, part.broker, part.version, part.nodes, part.settings, clock, self._streams, self, keep),
+            Setup(
+                run,
+                part.broker,
+                part.version,
+                part.nodes,
+                part.settings,
+                clock,
+                self._streams,
+                self,
+                keep,
+                recording=recording,
+            ),
         )
         self._workload: Workload = registry.find(registry.WORKLOADS, scenario.workload.name)(scenario.workload.options)
         used = dict.fromkeys(fault.nemesis for fault in schedule.faults)
@@ -330,11 +343,12 @@ def execute(
     progress: Progress,
     keep: bool = False,
     real: bool = False,
+    recording: Recording | None = None,
 ) -> Outcome:
     """Run a scenario with the given faults, recording to `stream` (an Arrow stream) and node logs below `nodes`.
 
     run: its id, by which everything that is made can be found and removed. keep: leave the cluster as it is in the end.
-    real: in real time even where the cluster is simulated.
+    real: in real time even where the cluster is simulated. recording: where a simulation notes every message.
     Raises Interrupted when stopped before the work began, SplitbrainError when the cluster cannot come up.
     """
     writer = HistoryWriter(stream) if stream is not None else None
@@ -342,7 +356,7 @@ def execute(
     def begin(clock: Clock) -> Run:
         recorder = Recorder(clock, writer)
         recorder.on_op = progress.op
-        return Run(scenario, schedule, clock, recorder, ledger, progress, nodes, run, keep)
+        return Run(scenario, schedule, clock, recorder, ledger, progress, nodes, run, keep, recording)
 
     if scenario.cluster.on == SIMULATED and not real:
         return run_virtual(lambda loop: _conduct(begin(loop)))

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from chaos.kernel.clock import Clock
 from chaos.kernel.streams import Streams
 from chaos.model.schedule import Action
+from chaos.model.trace import Recording
 
 
 class Failed(Exception):
@@ -126,7 +127,7 @@ class Counts:
 @dataclass(frozen=True, slots=True)
 class Setup:
     """What a cluster is made from. `settings` holds a value for each of the broker's settings; `version` the part after
-    the @, or None. `on` is "simulated" or a kind of host."""
+    the @, or None. `on` is "simulated" or a kind of host. `recording`: where a simulation notes every message."""
 
     run: str
     broker: str
@@ -138,6 +139,7 @@ class Setup:
     observer: Observer
     keep: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
+    recording: Recording | None = None
 
 
 class Cluster(Protocol):

@@ -6,6 +6,7 @@ the run's clock; where there is no clock, as in an exhaustive search, the number
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 # Kinds of happenings. A protocol may add its own; a diagram shows those that it does not know by their label.
@@ -70,14 +71,33 @@ class Trace:
 
 
 class Recording:
-    """A trace while it is made. Whoever sends keeps the number that `sent` gave, and hands it to `arrived`."""
+    """A trace while it is made. Whoever sends keeps the number that `sent` gave, and hands it to `arrived`.
 
-    def __init__(self) -> None:
+    `identify`: the id of a queue's message by its body, None for what is none.
+    """
+
+    def __init__(self, identify: Callable[[bytes], int | None] = lambda body: None) -> None:
+        self._identify = identify
         self._lines: dict[str, None] = {}
         self._messages: list[Message] = []
         self._happenings: list[Happening] = []
         self._cuts: list[Cut] = []
         self._open: dict[tuple[str, str], list[int]] = {}
+
+    def ids(self, content: object) -> tuple[int, ...]:
+        """The ids of the queue's messages whose bodies are anywhere in it, each once."""
+        found: dict[int, None] = {}
+        left = [content]
+        while left:
+            part = left.pop()
+            if isinstance(part, bytes):
+                if (id_ := self._identify(part)) is not None:
+                    found[id_] = None
+            elif isinstance(part, dict):
+                left += part.values()
+            elif isinstance(part, tuple | list):
+                left += part
+        return tuple(sorted(found))
 
     def sent(self, message: Message) -> int:
         """A message is sent; its number here."""

@@ -9,20 +9,23 @@ from pathlib import Path
 
 from chaos.controller import Outcome, execute
 from chaos.model.schedule import Action, Schedule
+from chaos.model.trace import Recording, Trace
 from chaos.model.verdict import Result, Verdict, merge
 from chaos.progress import Silent
 from chaos.scenario import Scenario, plan
 from checkers.run import check_all
+from workloads.payload import Corrupt, Foreign, decode
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of it. `results`: by checker, in the scenario's order."""
+    """What became of it. `results`: by checker, in the scenario's order. `trace`: of every message, if asked for."""
 
     scenario: Scenario
     schedule: Schedule
     outcome: Outcome
     results: Mapping[str, Result]
+    trace: Trace | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -50,15 +53,36 @@ class Forgotten:
         pass
 
 
-def trial(scenario: Scenario, schedule: Schedule | None = None) -> Trial:
+def recorder() -> Recording:
+    """A recording that knows the messages of our workloads by their ids."""
+
+    def identify(body: bytes) -> int | None:
+        try:
+            return decode(body).id
+        except (Foreign, Corrupt):
+            return None
+
+    return Recording(identify)
+
+
+def trial(scenario: Scenario, schedule: Schedule | None = None, *, traced: bool = False) -> Trial:
     """Run a scenario whose cluster is simulated, with its own faults or the given ones, and judge it.
 
     Raises what `chaos.controller.execute` does, and BadHistory for a history that breaks the rules.
     """
     faults = plan(scenario) if schedule is None else schedule
+    recording = recorder() if traced else None
     with tempfile.TemporaryDirectory(prefix="splitbrain-") as logs:
         outcome = execute(
-            scenario, faults, run="trial", stream=None, nodes=Path(logs), ledger=Forgotten(), progress=Silent()
+            scenario,
+            faults,
+            run="trial",
+            stream=None,
+            nodes=Path(logs),
+            ledger=Forgotten(),
+            progress=Silent(),
+            recording=recording,
         )
     outcome.history.validate()
-    return Trial(scenario, faults, outcome, check_all(outcome.history, scenario.checkers))
+    results = check_all(outcome.history, scenario.checkers)
+    return Trial(scenario, faults, outcome, results, recording.trace() if recording is not None else None)

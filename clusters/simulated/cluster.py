@@ -10,6 +10,7 @@ from chaos.kernel.clock import MILLISECOND, SECOND
 from chaos.kernel.virtual import VirtualLoop
 from chaos.model.errors import BadInput, SplitbrainError
 from chaos.model.schedule import POWER_OFF, STOP, VERBS, Action
+from chaos.model.trace import ROLE
 from clusters.base import Counts, Injected, LeaderView, QueueClient, Setup, Undone, Unknown
 from clusters.simulated import faults
 from clusters.simulated.channel import Channel
@@ -19,6 +20,7 @@ from clusters.simulated.network import CLIENTS, Network
 from clusters.simulated.node import DOWN, UP, Node
 from clusters.simulated.protocol import Protocol
 from clusters.simulated.replica import EXIT, Effect, Replica
+from clusters.simulated.tracing import TracedNetwork
 
 LEADER = "leader"
 BROKER = "broker"
@@ -39,7 +41,7 @@ class SimulatedCluster:
         self.loop = loop = setup.clock
         self.protocol = protocol(setup.version, options)
         self.services = self.protocol.services
-        self.network = Network(loop, setup.streams, options["latency"], options["jitter"])
+        self.network = self._network(setup)
         self.nodes = tuple(f"n{number}" for number in range(1, setup.nodes + 1))
         self.by_name = {
             name: Node(name, self, loop, self.network, setup.streams, options["fsync_time"]) for name in self.nodes
@@ -93,7 +95,8 @@ class SimulatedCluster:
                     raise Unknown(f"{node} refused the connection")
                 await self._sleep(sum(self.network.link(CLIENTS, node, CLIENTS).latency() for _ in range(HANDSHAKE)))
                 if there.state == UP and not there.paused and self.network.passable(CLIENTS, node, CLIENTS):
-                    connection = self.network.connect(CLIENTS, node, CLIENTS, self._heartbeat, self._heartbeat // 2)
+                    patience, beat = self._heartbeat, self._heartbeat // 2
+                    connection = self.network.connect(CLIENTS, node, CLIENTS, patience, beat, caller=name)
                     there.accept(connection)
                     return SimulatedClient(node, connection, self.loop)
             await self._sleep(SYN_RETRY)
@@ -192,6 +195,7 @@ class SimulatedCluster:
             now = self.loop.now()
             node.say("info", f"queue {queue}: {role}, term {term}")
             known = term if self.protocol.terms else None
+            node.note(ROLE, role, known, queue)
             self._observer.leader(LeaderView(queue, node.name, role, known, now, now, node.incarnation, exact=True))
 
     def replica(self, node: Node, queue: str) -> Replica | None:
@@ -211,6 +215,12 @@ class SimulatedCluster:
         node.start(self.protocol.options.get("restart_delay", RESTART) + self._boot_time)
 
     # --- inside
+
+    def _network(self, setup: Setup) -> Network:
+        times = self.protocol.options["latency"], self.protocol.options["jitter"]
+        if setup.recording is None:
+            return Network(self.loop, setup.streams, *times)
+        return TracedNetwork(self.loop, setup.streams, *times, setup.recording, self.protocol.tell)
 
     def _gone(self, node: Node, why: str) -> None:
         """A broker's process has ended, as a fault or its own protocol would have it: neither is a crash."""

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import log
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from chaos.kernel.clock import MILLISECOND, SECOND
 from chaos.kernel.streams import Streams
 from chaos.kernel.virtual import VirtualLoop
+from chaos.model.trace import Recording
 
 CLIENTS = "clients"
 RTO_MIN = 200 * MILLISECOND
@@ -219,6 +220,8 @@ class Connection:
 
     __slots__ = ("_network", "beat", "closed", "endpoints", "lost", "patience", "receive", "streams", "vanished")
 
+    stream: ClassVar[type[Stream]] = Stream
+
     def __init__(self, network: Network, endpoints: tuple[str, str], service: str, patience: int, beat: int) -> None:
         self._network = network
         self.endpoints = endpoints
@@ -230,7 +233,7 @@ class Connection:
         self.lost: list[Lost] = [_nobody, _nobody]
         there = network.link(endpoints[0], endpoints[1], service)
         back = network.link(endpoints[1], endpoints[0], service)
-        self.streams = (Stream(self, 1, there, network.loop), Stream(self, 0, back, network.loop))
+        self.streams = (self.stream(self, 1, there, network.loop), self.stream(self, 0, back, network.loop))
 
     def send(self, end: int, message: Message) -> None:
         """Send from an end. Nothing happens once that end is closed."""
@@ -320,7 +323,12 @@ class Datagrams:
 
 
 class Network:
-    """All links and connections. Randomness is a stream per link: a fault on one does not reshuffle another."""
+    """All links and connections. Randomness is a stream per link: a fault on one does not reshuffle another.
+
+    `recording`: where what happens is noted, by `clusters.simulated.tracing`; None where nobody looks.
+    """
+
+    recording: Recording | None = None
 
     def __init__(self, loop: VirtualLoop, streams: Streams, base: int, spread: int) -> None:
         self.loop = loop
@@ -335,9 +343,14 @@ class Network:
         name = (machine(source), machine(target), service)
         link = self._links.get(name)
         if link is None:
-            link = Link(name, self._streams.stream("network", *name), self._base, self._spread)
-            self._links[name] = link
+            link = self._links[name] = self.make_link(name, self._streams.stream("network", *name))
         return link
+
+    def make_link(self, name: tuple[str, str, str], random: Random) -> Link:
+        return Link(name, random, self._base, self._spread)
+
+    def make_connection(self, ends: tuple[str, str], service: str, patience: int, beat: int, caller: str) -> Connection:
+        return Connection(self, ends, service, patience, beat)
 
     def passable(self, one: str, other: str, service: str) -> bool:
         """Whether a handshake gets through, both ways. An attempt that does not is a drop on the cut link."""
@@ -349,9 +362,14 @@ class Network:
                 break
         return passes
 
-    def connect(self, source: str, target: str, service: str, patience: int, beat: int) -> Connection:
-        """A connection that stands at once: whoever asks has seen that it is `passable`, and has waited for it."""
-        connection = Connection(self, (source, target), service, patience, beat)
+    def connect(
+        self, source: str, target: str, service: str, patience: int, beat: int, caller: str | None = None
+    ) -> Connection:
+        """A connection that stands at once: whoever asks has seen that it is `passable`, and has waited for it.
+
+        `caller`: which of the clients it is, where the source is CLIENTS.
+        """
+        connection = self.make_connection((source, target), service, patience, beat, caller or source)
         self._connections[connection] = None
         for end, endpoint in enumerate(connection.endpoints):
             if endpoint in self._standing:

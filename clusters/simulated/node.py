@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from chaos.kernel.clock import SECOND
 from chaos.kernel.streams import Streams
 from chaos.kernel.virtual import VirtualLoop
+from chaos.model.trace import CRASH, NOTE, PAUSE, RESUME, SERVES, START, Happening
 from clusters.simulated.channel import Channel
 from clusters.simulated.clocks import NodeClock
 from clusters.simulated.disk import WRITE_BACK, Disk
@@ -100,12 +101,14 @@ class Node:
         self.state = BOOTING
         self.incarnation += 1
         self.say("notice", "starts")
+        self.note(START)
         self._loop.at(self._loop.now() + boot_time, self._booted, self.incarnation)
 
     def die(self, why: str) -> None:
         """The process is gone, in the middle of whatever it did."""
         self.state = DOWN
         self.say("notice", why)
+        self.note(CRASH, why)
         self.disk.process_died()
         if self.paused:
             self.resume()
@@ -123,10 +126,12 @@ class Node:
     def pause(self) -> None:
         """The process does nothing from now on; what comes waits for it."""
         self.paused = True
+        self.note(PAUSE)
         self._network.stand_still(self.name)
 
     def resume(self) -> None:
         self.paused = False
+        self.note(RESUME)
         self._network.move_on(self.name)
         backlog, self._backlog = self._backlog, []
         life = self.incarnation
@@ -159,6 +164,12 @@ class Node:
         self.log.append(f"{shown:14.6f} [{level}] {text}")
         if level == "error":
             self.errors[text] = None
+
+    def note(self, kind: str, label: str = "", term: int | None = None, scope: str = "") -> None:
+        """Something happens that a trace shows, if there is one."""
+        recording = self._network.recording
+        if recording is not None:
+            recording.happened(Happening(self._loop.now(), self.name, kind, label, term, scope))
 
     # --- what it is connected to
 
@@ -228,6 +239,7 @@ class Node:
             return
         self.state = UP
         self.say("notice", "serves")
+        self.note(SERVES)
         self._network.reappear(self.name)
         for queue in self.queues:
             self._open(queue, False)
@@ -383,6 +395,7 @@ class Node:
                 self._around.believes(self, queue, effect[1], effect[2])
             elif tag == LOG:
                 self.say(effect[1], f"queue {queue}: {effect[2]}")
+                self.note(NOTE, effect[2], scope=queue)
             elif tag == COMPACT:
                 self.disk.replace(queue, effect[1], effect[2])
             else:

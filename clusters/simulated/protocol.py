@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from chaos.model.settings import Setting, duration
-from clusters.simulated.replica import Replica
+from clusters.simulated.replica import Message, Replica
 
 if TYPE_CHECKING:
     from clusters.simulated.channel import Channel
@@ -47,6 +47,10 @@ class Protocol(ABC):
         """Silence after which a node gives up its connection to another, ns."""
         patience: int = self.options["net_ticktime"]
         return patience
+
+    def tell(self, service: str, message: Message) -> tuple[str, int | None]:
+        """What a message to a replica is called, and the term of its sender if it says: for diagrams."""
+        return "", None
 
     @abstractmethod
     def members(self, queue: str, nodes: Sequence[str], number: int) -> tuple[str, ...]:

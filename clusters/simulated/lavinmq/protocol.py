@@ -9,11 +9,12 @@ from chaos.model.settings import Setting, boolean, choice, duration, integer, op
 from clusters.simulated.channel import Channel
 from clusters.simulated.etcd.group import CLIENTS_OF_ETCD, PEERS
 from clusters.simulated.lavinmq.cluster import ALL, LOCAL, LavinmqCluster
-from clusters.simulated.lavinmq.rules import Rules
+from clusters.simulated.lavinmq.rules import Rules, tell
 from clusters.simulated.lavinmq.server import Server
 from clusters.simulated.node import Node
 from clusters.simulated.protocol import COMMON_SETTINGS, Protocol
-from clusters.simulated.replica import Replica
+from clusters.simulated.raft import rules as raft
+from clusters.simulated.replica import Message, Replica
 
 # What a version means where a setting is not set: how long a follower may be silent, and the lease's life over the
 # pause between keep-alives (clustering/follower.cr, etcd.cr, etcd/lease.cr).
@@ -78,6 +79,11 @@ class Lavinmq(Protocol):
     @property
     def patience(self) -> int:
         return self._patience
+
+    def tell(self, service: str, message: Message) -> tuple[str, int | None]:
+        if service == PEERS:
+            return raft.tell(message)
+        return ("etcd" if service == CLIENTS_OF_ETCD else tell(message)), None
 
     def members(self, queue: str, nodes: Sequence[str], number: int) -> tuple[str, ...]:
         return tuple(nodes)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clusters.simulated.replica import Message
+
 FOLLOWER = "follower"
 LEADER = "leader"
 
@@ -32,6 +34,19 @@ CHANGES = 7  # session, number of the last, changes
 ACKED = 8  # session, number of the last that is here
 DECLARE_QUEUE = 9  # queue: from whoever declares it, to the leader
 
+_WORDS = {
+    FOLLOW: "follow",
+    REFUSED: "no",
+    LEAVE: "leave",
+    FILES: "files",
+    WANT: "want",
+    COPIED: "copy",
+    HAVE: "have",
+    CHANGES: "changes",
+    ACKED: "appended",
+    DECLARE_QUEUE: "declare",
+}
+
 # Timers
 KEEPALIVE = 0
 AGAIN = 1  # requests that must be sent once more
@@ -56,3 +71,8 @@ class Rules:
     syncs: bool
     segment: int
     copy: int
+
+
+def tell(message: Message) -> str:
+    """What a message between brokers is called."""
+    return _WORDS.get(message[0], "")

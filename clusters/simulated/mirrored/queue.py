@@ -23,9 +23,10 @@ from clusters.simulated.mirrored.rules import (
     PAUSE_MINORITY,
     WHEN_SYNCED,
     Rules,
+    tell,
 )
 from clusters.simulated.protocol import COMMON_SETTINGS, Protocol
-from clusters.simulated.replica import Replica
+from clusters.simulated.replica import Message, Replica
 
 if TYPE_CHECKING:
     from clusters.simulated.node import Node
@@ -80,6 +81,9 @@ class MirroredQueue(Protocol):
             restart=options["boot_time"],
             by_hand=first,
         )
+
+    def tell(self, service: str, message: Message) -> tuple[str, int | None]:
+        return tell(message)
 
     def members(self, queue: str, nodes: Sequence[str], number: int) -> tuple[str, ...]:
         return tuple(nodes[(number + place) % len(nodes)] for place in range(len(nodes)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clusters.simulated.replica import Message
+
 # Roles
 LEADER = "leader"  # the master
 HEIR = "heir"  # what a new master is until all members know that it is
@@ -27,6 +29,22 @@ PROBE = 9  # node that asks
 ALIVE = 10  # node that asks
 PARTIAL = 11  # node: I have not
 CUT_OFF = 12  # we are not to talk any more, since others cannot
+
+_WORDS = {
+    RING: "ring",
+    ROUND: "round",
+    VIEW: "view",
+    HELLO: "hello",
+    JOIN: "join",
+    BATCH: "synchronise",
+    BATCHED: "synchronised",
+    STOPPING: "stopping",
+    CHECK: "lost it?",
+    PROBE: "alive?",
+    ALIVE: "alive",
+    PARTIAL: "not lost",
+    CUT_OFF: "cut off",
+}
 
 # Operations that go round
 PUBLISHED = 0  # channel, its number for the publish, body
@@ -63,3 +81,8 @@ class Rules:
     on_shutdown: str
     restart: int
     by_hand: bool = False
+
+
+def tell(message: Message) -> tuple[str, int | None]:
+    """What a message between members is called; it is sent in no term."""
+    return _WORDS.get(message[0], ""), None

@@ -17,7 +17,7 @@ from clusters.simulated.protocol import COMMON_SETTINGS, Protocol
 from clusters.simulated.quorum.replica import EMPTY_WHEN_DEPOSED, QuorumReplica
 from clusters.simulated.raft import rules
 from clusters.simulated.raft.rules import Rules
-from clusters.simulated.replica import Replica
+from clusters.simulated.replica import Message, Replica
 
 if TYPE_CHECKING:
     from clusters.simulated.node import Node
@@ -58,6 +58,9 @@ class QuorumQueue(Protocol):
             snapshot=options["snapshot_interval"],
             mutation=options["mutation"],
         )
+
+    def tell(self, service: str, message: Message) -> tuple[str, int | None]:
+        return rules.tell(message)
 
     def members(self, queue: str, nodes: Sequence[str], number: int) -> tuple[str, ...]:
         size = self.options["initial_group_size"] or len(nodes)

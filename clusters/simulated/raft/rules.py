@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chaos.model.trace import HEARTBEAT
+from clusters.simulated.replica import Message
+
 FOLLOWER = "follower"
 PRE_VOTE = "pre-vote"
 CANDIDATE = "candidate"
@@ -17,6 +20,16 @@ VOTED = 3  # term, granted
 ASK = 4  # pre-vote: term, last index, last term
 ASKED = 5  # pre-vote: term, granted
 INSTALL = 6  # term, index, term of index, machine state
+
+_WORDS = {
+    APPEND: "append",
+    APPENDED: "appended",
+    VOTE: "vote for me",
+    VOTED: "vote",
+    ASK: "would you vote?",
+    ASKED: "I would",
+    INSTALL: "snapshot",
+}
 
 ELECTION_TIMER = 0
 HEARTBEAT_TIMER = 1
@@ -58,3 +71,15 @@ class Peer:
         self.probing = True  # it is not known yet where its log meets ours: one message at a time
         self.sent = False  # something was, since the last heartbeat
         self.missed = 0  # heartbeats since it was heard
+
+
+def tell(message: Message) -> tuple[str, int | None]:
+    """What a message between members is called, and the term of its sender."""
+    tag = message[0]
+    if tag not in _WORDS:  # of whoever uses the group
+        return "request", None
+    term = message[1]
+    if tag == APPEND and not message[4]:
+        return HEARTBEAT, term
+    refused = tag in (VOTED, ASKED, APPENDED) and not message[2]
+    return ("no" if refused else _WORDS[tag]), term
