@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "init": "Write a commented scenario to start from.",
     "run": "Run a scenario, and say whether the broker kept its promises.",
+    "suite": "Run many scenarios with many seeds, and say whether all came out as expected.",
+    "claims": "Hold brokers to their promises: which design keeps which, under which fault.",
     "check": "Judge a stored run or a history file again.",
     "show": "Show a run's verdict and why.",
     "list": "List runs, brokers, nemeses, workloads or checkers.",

@@ -54,6 +54,10 @@ class Anomaly:
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "message": self.message, "ops": list(self.ops), "detail": dict(self.detail)}
 
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Anomaly:
+        return Anomaly(data["kind"], data["message"], tuple(data["ops"]), dict(data["detail"]))
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -74,3 +78,10 @@ class Result:
             "anomalies": [anomaly.to_json() for anomaly in self.anomalies],
             "metrics": dict(self.metrics),
         }
+
+    @staticmethod
+    def from_json(checker: str, data: Mapping[str, Any]) -> Result:
+        """What `to_json` made of it, as a verdict that was kept has it."""
+        verdict = next(verdict for verdict in Verdict if verdict.to_json() == data["valid"])
+        anomalies = tuple(map(Anomaly.from_json, data["anomalies"]))
+        return Result(checker, verdict, data["reason"], data["counts"], anomalies, data["metrics"])
