@@ -28,3 +28,24 @@ store: Decorator = click.option(
 )
 
 as_json: Decorator = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+
+_SCENARIO = (
+    click.argument("scenario", required=False, type=click.Path(path_type=Path)),
+    click.option("--broker", metavar="NAME[@VERSION]", help="The broker, such as rabbitmq-quorum@4.0."),
+    click.option("--on", metavar="WHERE", help="simulated, or docker: what the cluster is made of."),
+    click.option("--nodes", metavar="N", help="How many nodes."),
+    click.option("--nemesis", metavar="A,B", help='What hurts the cluster, joined with commas; "none" for no faults.'),
+    click.option("--workload", metavar="NAME", help="What is asked of it."),
+    click.option("--rate", metavar="N", help="Publishes a second, all producers together."),
+    click.option("--time", metavar="TIME", help='How long to work, with a unit: "60s".'),
+    click.option(
+        "--set", "sets", metavar="KEY=VALUE", multiple=True, help="Any key of a scenario, dotted. Repeatable."
+    ),
+)
+
+
+def scenario(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A scenario: a file, or flags, or both (see `chaos.scenario_flags`). Its seed is the command's own matter."""
+    for option in reversed(_SCENARIO):
+        command = option(command)
+    return command

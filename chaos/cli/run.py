@@ -30,16 +30,8 @@ from results.versions import versions
 
 
 @click.command
-@click.argument("scenario", required=False, type=click.Path(path_type=Path))
-@click.option("--broker", metavar="NAME[@VERSION]", help="The broker, such as rabbitmq-quorum@4.0.")
-@click.option("--on", metavar="WHERE", help="simulated, or docker: what the cluster is made of.")
-@click.option("--nodes", metavar="N", help="How many nodes.")
-@click.option("--nemesis", metavar="A,B", help='What hurts the cluster, joined with commas; "none" for no faults.')
-@click.option("--workload", metavar="NAME", help="What is asked of it.")
-@click.option("--rate", metavar="N", help="Publishes a second, all producers together.")
-@click.option("--time", metavar="TIME", help='How long to work, with a unit: "60s".')
+@options.scenario
 @click.option("--seed", metavar="N", help="What all random choices come from.")
-@click.option("--set", "sets", metavar="KEY=VALUE", multiple=True, help="Any key of a scenario, dotted. Repeatable.")
 @click.option("--schedule", type=click.Path(path_type=Path), help="The faults to inject, as an earlier run kept them.")
 @options.store
 @click.option("--dry-run", is_flag=True, help="Print the resolved scenario and its faults; start nothing.")
@@ -68,17 +60,33 @@ def command(
         show(resolved, planned, as_json)
         return 0
     directory = begin(store, resolved, planned)
+    verdict = perform(directory, resolved, planned, keep=keep)
+    if verdict is None:
+        return EXIT_INTERRUPTED
+    if as_json:
+        print_json(verdict | {"report": str(directory.report)})
+    else:
+        print_verdict(verdict)
+        out().print(f"report: {directory.report}", markup=False)
+    return exit_code(verdict["valid"])
+
+
+def perform(directory: RunDirectory, scenario: Scenario, schedule: Schedule, *, keep: bool) -> dict[str, Any] | None:
+    """Carry out the run that was begun, and keep what became of it: its verdict, None if it was interrupted before.
+
+    Raises what ended it, after that was kept.
+    """
     with directory.held():
         try:
-            return conduct(directory, resolved, planned, keep=keep, as_json=as_json)
+            return conduct(directory, scenario, schedule, keep=keep)
         except Interrupted as error:
             with suppress(SplitbrainError, OSError):
                 fail(directory, str(error))
             say(str(error))
-            return EXIT_INTERRUPTED
+            return None
         except KeyboardInterrupt:
             say(f"interrupted before a verdict; `splitbrain check {directory.id}` gives one")
-            return EXIT_INTERRUPTED
+            return None
         except Exception as error:
             known = isinstance(error, SplitbrainError | OSError)
             with suppress(SplitbrainError, OSError):  # what went wrong first is what is told
@@ -105,8 +113,8 @@ def begin(store: Store, scenario: Scenario, schedule: Schedule) -> RunDirectory:
     return directory
 
 
-def conduct(directory: RunDirectory, scenario: Scenario, schedule: Schedule, *, keep: bool, as_json: bool) -> int:
-    """Carry out the run, judge it, keep and tell the verdict; the exit code."""
+def conduct(directory: RunDirectory, scenario: Scenario, schedule: Schedule, *, keep: bool) -> dict[str, Any]:
+    """Carry out the run, judge it, and keep the verdict, which is returned."""
     with progress(scenario.workload.time_ns) as watching:
         outcome = _execute(directory, scenario, schedule, watching, keep)
         directory.write_json(directory.versions, {**versions(), **outcome.versions})
@@ -115,15 +123,9 @@ def conduct(directory: RunDirectory, scenario: Scenario, schedule: Schedule, *, 
         results = list(check_all(outcome.history, scenario.checkers).values())
         publish(directory, outcome.history, results)
     directory.finish(DONE)
-    verdict = directory.read_json(directory.verdict)
     if outcome.interrupted:
         say("interrupted; what had happened by then was judged")
-    if as_json:
-        print_json(verdict | {"report": str(directory.report)})
-    else:
-        print_verdict(verdict)
-        out().print(f"report: {directory.report}", markup=False)
-    return exit_code(verdict["valid"])
+    return directory.read_json(directory.verdict)
 
 
 def _execute(directory: RunDirectory, scenario: Scenario, schedule: Schedule, watching: Shown, keep: bool) -> Outcome:
