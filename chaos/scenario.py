@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from chaos import scenario_faults
 from chaos.kernel.streams import Streams
 from chaos.model import registry
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
@@ -90,7 +91,8 @@ class NemesisPart:
 @dataclass(frozen=True)
 class Scenario:
     """A scenario with everything resolved. `checkers` are those that will judge, each with all its options; `disabled`
-    those that the workload implies and the scenario has turned off. `expect` holds progress and faults."""
+    those that the workload implies and the scenario has turned off. `expect` holds progress and faults. `faults` are
+    those that it lists one by one, beside what the nemeses plan."""
 
     name: str
     seed: int
@@ -100,6 +102,7 @@ class Scenario:
     checkers: Mapping[str, Mapping[str, Any]]
     expect: Mapping[str, str]
     disabled: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
 
     def dumps(self) -> str:
         """As TOML with every value written out, which loads back as an equal scenario."""
@@ -129,6 +132,7 @@ class Scenario:
                     **_written(registry.WORKLOADS, self.workload.name, self.workload.options),
                 },
                 "nemesis": nemeses,
+                **({"fault": [scenario_faults.written(fault) for fault in self.faults]} if self.faults else {}),
                 "checkers": checkers,
                 "expect": dict(self.expect),
             }
@@ -161,7 +165,7 @@ def understand(data: Mapping[str, Any]) -> Scenario:
 
 
 def plan(scenario: Scenario) -> Schedule:
-    """The faults of all nemeses, ordered by the earliest time that each may begin.
+    """The faults of all nemeses and those that are listed, ordered by the earliest time that each may begin.
 
     Each nemesis has its own stream of randomness, keyed by its name and how many of that name came before it, so that
     its faults stay the same when another nemesis is taken out. Raises BadKey for one that cannot be planned: its
@@ -187,11 +191,15 @@ def plan(scenario: Scenario) -> Schedule:
         if nth:
             planned = [replace(fault, id=f"{part.name}.{nth + 1}-{n}") for n, fault in enumerate(planned, 1)]
         faults += planned
+    for number, fault in enumerate(scenario.faults):
+        if fault.id in [other.id for other in faults]:
+            raise BadKey(f"fault[{number}].id", f"another fault is called {fault.id!r}")
+        faults.append(fault)
     return Schedule(tuple(sorted(faults, key=lambda fault: (fault.after + fault.at, fault.id))))
 
 
 def _resolve(data: dict[str, Any]) -> Scenario:
-    known = ("schema", "name", "seed", "cluster", "workload", "nemesis", "checkers", "expect")
+    known = ("schema", "name", "seed", "cluster", "workload", "nemesis", "fault", "checkers", "expect")
     for key in data:
         if key not in known:
             raise BadKey(key, f"unknown key {key!r}; {did_you_mean(key, known)}")
@@ -201,16 +209,19 @@ def _resolve(data: dict[str, Any]) -> Scenario:
     cluster = _cluster(_table(data, "cluster"))
     workload, implied = _workload(_table(data, "workload"))
     nemeses = tuple(_nemeses(data.get("nemesis", []), workload.time_ns))
-    faults = FAULTS if nemeses else replace(FAULTS, default="none")
-    expect = resolve((PROGRESS, faults), _table(data, "expect"), "expect")
-    if not nemeses and expect["faults"] == "bite":
+    faults = tuple(scenario_faults.listed(data.get("fault", []), cluster.names(), workload.time_ns))
+    hurt = bool(nemeses or faults)
+    expect = resolve((PROGRESS, FAULTS if hurt else replace(FAULTS, default="none")), _table(data, "expect"), "expect")
+    if not hurt and expect["faults"] == "bite":
         raise BadKey("expect.faults", "'bite' needs a fault, and there is no [[nemesis]]; say \"none\", or add one")
+    if faults and expect["faults"] == "none":
+        raise BadKey("expect.faults", '\'none\', and yet there is a [[fault]]; take it out, or say "bite" or "any"')
     if nemeses and expect["faults"] == "none":
         raise BadKey("expect.faults", '\'none\', and yet there is a [[nemesis]]; take it out, or say "bite" or "any"')
     told = {**cluster.settings, **workload.options}
     checkers, disabled = _checkers(_table(data, "checkers"), implied, expect, told)
     name, seed = _convert("name", NAME, data), _convert("seed", SEED, data)
-    return Scenario(name, seed, cluster, workload, nemeses, checkers, expect, disabled)
+    return Scenario(name, seed, cluster, workload, nemeses, checkers, expect, disabled, faults)
 
 
 def _cluster(table: dict[str, Any]) -> ClusterPart:

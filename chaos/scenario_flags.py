@@ -43,8 +43,8 @@ def from_flags(
 ) -> Scenario:
     """A scenario from the command line alone, or a file's with what the flags change.
 
-    `nemesis` is a list joined with commas that replaces the file's ("none": no faults). `sets` are KEY=VALUE with
-    dotted keys (`workload.rate=500`, `nemesis[0].every=5s` or `nemesis.partition.every=5s`), the value being TOML or
+    `nemesis` is a list joined with commas that replaces the file's nemeses and faults ("none": none). `sets` are
+    KEY=VALUE with dotted keys (`workload.rate=500`, `nemesis[0].every=5s` or `nemesis.partition.every=5s`), the value being TOML or
     else text. `able` raises BadKey for a scenario that could be read and yet cannot be run. Raises BadInput naming the
     flag, or the file and line.
     """
@@ -56,6 +56,7 @@ def from_flags(
         _Flag("--on", "cluster.on", on),
         _Flag("--nodes", "cluster.nodes", nodes),
         _Flag("--nemesis", "nemesis", nemeses),
+        _Flag("--nemesis", "fault", None if nemeses is None else []),
         _Flag("--workload", "workload.name", workload),
         _Flag("--rate", "workload.rate", rate),
         _Flag("--time", "workload.time", time),

@@ -104,7 +104,8 @@ class Partition(Nemesis):
         return series(self.name, options, span, random, choose)
 
     def resolve(self, fault: Fault, view: View) -> tuple[Action, ...]:
-        cut = self._cut(fault.kind, view, Random(fault.draw))
+        named = [name for name in fault.target.split("+") if name in view.nodes]
+        cut = self._cut(fault.kind, view, named, Random(fault.draw))
         service = fault.args.get("service")
         links = [] if service == CLIENTS else cut.links
         if fault.args.get("clients"):  # for whoever is apart, in the directions in which it is
@@ -114,8 +115,13 @@ class Partition(Nemesis):
         nodes = tuple(node for node in view.nodes if node in ends)
         return (Action(CUT, nodes, {"links": in_order(links, view.nodes), "service": service}),) if links else ()
 
-    def _cut(self, kind: str, view: View, random: Random) -> Cut:
+    def _cut(self, kind: str, view: View, named: list[str], random: Random) -> Cut:
+        """Nodes that are named come first, in their order; halves, and who is apart, are exactly those."""
         nodes = random.sample(view.nodes, len(view.nodes))
+        if named:
+            nodes = [*named, *(node for node in nodes if node not in named)]
+            if kind in (HALVES, ONE_NODE, ISOLATE):
+                return Cut(between(named, nodes[len(named) :]), named)
         if kind == HALVES:
             return halves(nodes)
         if kind == RING:
