@@ -44,9 +44,9 @@ def from_flags(
     """A scenario from the command line alone, or a file's with what the flags change.
 
     `nemesis` is a list joined with commas that replaces the file's nemeses and faults ("none": none). `sets` are
-    KEY=VALUE with dotted keys (`workload.rate=500`, `nemesis[0].every=5s` or `nemesis.partition.every=5s`), the value being TOML or
-    else text. `able` raises BadKey for a scenario that could be read and yet cannot be run. Raises BadInput naming the
-    flag, or the file and line.
+    KEY=VALUE with dotted keys (`workload.rate=500`, `nemesis[0].every=5s` or `nemesis.partition.every=5s`), the value
+    being TOML or else text. `able` raises BadKey for a scenario that could be read and yet cannot be run. Raises
+    BadInput naming the flag, or the file and line.
     """
     nemeses = None
     if nemesis is not None:
