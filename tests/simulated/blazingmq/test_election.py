@@ -439,7 +439,7 @@ def test_no_two_lead_in_one_term(size: int, scouts: bool, cedes: bool) -> None:
     assert sum(walk(seed, rules, size=size) for seed in range(40)) > 80
 
 
-def found(rules: ElectionRules, walks: int = 400, **more: Any) -> bool:
+def found(rules: ElectionRules, walks: int = 2000, **more: Any) -> bool:
     """Whether two leaders in one term are met in so many walks."""
     for seed in range(walks):
         try:
