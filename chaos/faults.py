@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from chaos.kernel.clock import SECOND, Clock, sleep_until
 from chaos.kernel.recorder import Recorder
 from chaos.model.errors import SplitbrainError
 from chaos.model.op import INFO, NEMESIS, OK
-from chaos.model.schedule import KILL, PAUSE, POWER_OFF, STOP, Action, Fault, Schedule, whom
+from chaos.model.schedule import KILL, PAUSE, POWER_OFF, STOP, WIPE, Action, Fault, Schedule, whom
 from chaos.progress import Progress
 from clusters.base import Cluster, Unknown
 from nemesis.base import Nemesis, View
+from nemesis.targets import pinned
 
-PROCESS_VERBS = (KILL, STOP, POWER_OFF, PAUSE)
+PROCESS_VERBS = (KILL, STOP, POWER_OFF, WIPE, PAUSE)
 LEADER_CHANGE = "leader-change"
 PATIENCE = 30 * SECOND
 
@@ -152,7 +154,8 @@ class Faults:
     def _resolve(self, fault: Fault) -> tuple[Action, ...]:
         nemesis = self._nemeses[fault.nemesis]
         view = View(self._cluster.nodes, self._cluster.leader())
-        actions = nemesis.resolve(fault, view)
+        bound = pinned(fault)
+        actions = nemesis.resolve(fault, view) if bound is None else bound
         taken = [
             node
             for others in self._in_force.values()
@@ -162,6 +165,9 @@ class Faults:
         ]
         if taken and any(action.verb in PROCESS_VERBS for action in actions):
             free = tuple(node for node in view.nodes if node not in taken)
+            if bound is not None:
+                left = [replace(action, nodes=tuple(node for node in action.nodes if node in free)) for action in bound]
+                return tuple(action for action in left if action.nodes)
             return nemesis.resolve(fault, View(free, view.leader if view.leader in free else None))
         return actions
 

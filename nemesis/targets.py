@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from chaos.model.errors import did_you_mean
+from chaos.model.schedule import Action, Fault
 from chaos.model.settings import BadKey, Setting
 from nemesis.base import View
 
 ONE, MINORITY, MAJORITY, LEADER, ALL = "one", "minority", "majority", "leader", "all"
 ROLES = (ONE, MINORITY, MAJORITY, LEADER, ALL)
 CLIENTS = "clients"
+PINNED = "pinned"  # in a fault's args: the actions that it is, as JSON data, whoever has the role of its target by then
 
 Link = list[str]
 
@@ -55,6 +57,24 @@ def hurt(target: str, view: View, draw: int) -> tuple[str, ...]:
     else:
         chosen = target.split("+")
     return tuple(node for node in nodes if node in chosen)
+
+
+def pinned(fault: Fault) -> tuple[Action, ...] | None:
+    """The actions that a fault is bound to (none: it is to hurt nobody); None where its target is to be resolved.
+
+    Raises KeyError, TypeError or ValueError for what are no actions.
+    """
+    if PINNED not in fault.args:
+        return None
+    return tuple(Action.from_json(action) for action in fault.args[PINNED])
+
+
+def strangers(fault: Fault, nodes: Sequence[str]) -> tuple[str, ...]:
+    """The nodes that a fault names and that are not among `nodes`."""
+    named = [] if fault.target in ROLES or not _NODES.fullmatch(fault.target) else fault.target.split("+")
+    for action in pinned(fault) or ():
+        named += [*action.nodes, *(end for link in action.args.get("links", ()) for end in link)]
+    return tuple(dict.fromkeys(name for name in named if name not in (*nodes, CLIENTS)))
 
 
 def between(some: Iterable[str], others: Sequence[str]) -> list[Link]:

@@ -6,6 +6,7 @@ import hashlib
 import platform
 import re
 import subprocess
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,27 @@ def versions(root: Path = ROOT) -> dict[str, Any]:
         "system": platform.platform(),
         "packages": {name: _version(name) for name in _dependencies()},
     }
+
+
+def unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """In what a run that ran with `then` may come out otherwise now, though its seed is the same: Splitbrain, its lock
+    file, Python but for its patch level. Each as "Python 3.11 (here 3.12)"."""
+    words = (("splitbrain", "splitbrain"), ("commit", "commit"), ("lock", "lock file"), ("python", "Python"))
+    found = []
+    for key, word in words:
+        old, new = (_minor(said.get(key)) if key == "python" else said.get(key) for said in (then, now))
+        if old != new:
+            found.append(f"{word} {_short(old)} (here {_short(new)})")
+    return found
+
+
+def _minor(python: str | None) -> str | None:
+    return None if python is None else ".".join(python.split(".")[:2])
+
+
+def _short(said: str | None) -> str:
+    """A digest or commit in few letters: "3ba4bb8c2a+changes"."""
+    return re.sub(r"\b([0-9a-f]{10})[0-9a-f]{22,}", r"\1", said) if said else "unknown"
 
 
 def commit(root: Path) -> str | None:

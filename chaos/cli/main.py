@@ -27,6 +27,8 @@ COMMANDS = {
     "run": "Run a scenario, and say whether the broker kept its promises.",
     "suite": "Run many scenarios with many seeds, and say whether all came out as expected.",
     "claims": "Hold brokers to their promises: which design keeps which, under which fault.",
+    "explore": "Run many seeds of a simulated scenario, to find what can go wrong.",
+    "replay": "Run a stored run once more: the same history, or how often it recurs.",
     "check": "Judge a stored run or a history file again.",
     "show": "Show a run's verdict and why.",
     "list": "List runs, brokers, nemeses, workloads or checkers.",

@@ -23,6 +23,7 @@ from chaos.scenario import Scenario, plan
 from chaos.scenario_flags import from_flags
 from checkers.run import check_all
 from nemesis.base import View
+from nemesis.targets import strangers
 from results.ledger import Ledger
 from results.publish import publish
 from results.store import DONE, FAILED, RunDirectory, Store
@@ -178,9 +179,13 @@ def read_schedule(path: Path, nodes: tuple[str, ...]) -> Schedule:
                 raise BadInput(f"{where}: {name}: {value!r} is not a number of ns, 0 or more")
         try:
             nemesis.verbs(fault.args)
+            missing = strangers(fault, nodes)
             hurts = nemesis.resolve(fault, View(nodes, nodes[0]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadInput(f"{where}: {fault.nemesis!r} cannot carry it out: {type(error).__name__}: {error}") from None
+        if missing:
+            there = ", ".join(nodes)
+            raise BadInput(f"{where}: there is no node {' or '.join(missing)} in this cluster; its nodes are {there}")
         if not hurts:
             raise BadInput(f"{where}: {fault.target!r} is nobody among {', '.join(nodes)}")
     return schedule
