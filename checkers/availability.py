@@ -48,8 +48,9 @@ class Availability(Checker):
 
     Time counts from the first publish to the last. Counts: `confirmed`, `delivered`, `confirmed-under-faults` (invoked
     and confirmed while a fault was surely in force), `windows` of the setting's length that lie wholly under faults and
-    `windows-with-progress` among them, with a confirm. Metrics: `rate` (confirms a second), `longest_gap` (ns) and
-    `longest_gap_at`, `recovery`: a list of {fault, ns, recovered}; and `series`: {start, window, confirmed, delivered}.
+    `windows-with-progress` among them, with a confirm; `nodes` through which publishes were confirmed. Metrics: `rate`
+    (confirms a second), `longest_gap` (ns) and `longest_gap_at`, `longest_recovery` (ns), `recovery`: a list of {fault,
+    ns, recovered}; and `series`: {start, window, confirmed, delivered}.
     """
 
     name = "availability"
@@ -86,12 +87,14 @@ class Availability(Checker):
             "confirmed-under-faults": int(under.sum()),
             "windows": windows,
             "windows-with-progress": progress,
+            "nodes": len(np.unique(history.node.codes[begun])),
         }
         longest = int(np.argmax(gaps.lengths))
         metrics = {
             "rate": rate,
             "longest_gap": int(gaps.lengths[longest]),
             "longest_gap_at": int(gaps.times[longest]),
+            "longest_recovery": max((r.ns for r in recoveries), default=0),
             "recovery": [{"fault": r.fault.id, "ns": r.ns, "recovered": r.row is not None} for r in recoveries],
             "series": _series(history, confirms, took, start, finish, window),
         }

@@ -1,9 +1,11 @@
 """What went wrong beside the promises: brokers that crashed, log lines never normal, clients that failed oddly.
 
 *crash*: a broker's process ended and no fault had asked for it. By default only that is held against the broker; the
-others are reported. *log*: a line that the broker's adapter calls never normal. *client*: an operation whose error is
-not one that clients raise for an unknown outcome or a refusal, but a failure of the client's own: it begins with the
-name of an exception, as in "KeyError: 'tag'".
+others are reported. *failed-start*: the same of a process that had not come so far as to say what it believes of
+leadership: some brokers give up starting when they cannot reach the others, and their supervisor tries again. *log*: a
+line that the broker's adapter calls never normal. *client*: an operation whose error is not one that clients raise for
+an unknown outcome or a refusal, but a failure of the client's own: it begins with the name of an exception, as in
+"KeyError: 'tag'".
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from checkers.base import Checker, first
 from checkers.columns import Rows, indices
 
 NOTHING = "nothing"
-KINDS = ("crash", "log", "client")
+KINDS = ("crash", "failed-start", "log", "client")
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Warning|Exit|Interrupt): ?")
 
 
@@ -38,14 +40,17 @@ class Exceptions(Checker):
             "fail_on",
             choices(*KINDS, NOTHING),
             ["crash"],
-            "what makes a run invalid: crash (a broker ended unasked), log (a line never normal), client, or nothing",
+            "what makes a run invalid: crash (a broker ended unasked), failed-start (before it served), log (a line "
+            "never normal), client, or nothing",
         ),
     )
 
     def check(self, history: History, options: Mapping[str, Any]) -> Result:
-        exits = history.rows("exit").tolist()
+        ended = [row for row in history.rows("exit").tolist() if not history.detail(row).get("asked")]
+        served = _served(history)
         found: dict[str, Rows] = {
-            "crash": np.asarray([row for row in exits if not history.detail(row).get("asked")], dtype=np.intp),
+            "crash": np.asarray([row for row in ended if _life(history, row) in served], dtype=np.intp),
+            "failed-start": np.asarray([row for row in ended if _life(history, row) not in served], dtype=np.intp),
             "log": history.rows("log"),
             "client": _failures(history),
         }
@@ -64,6 +69,18 @@ class Exceptions(Checker):
         )
 
 
+def _life(history: History, row: int) -> tuple[str | None, int]:
+    return history.node[row], int(history.incarnation[row])
+
+
+def _served(history: History) -> dict[tuple[str | None, int], None]:
+    """The lives of brokers of which it is known that they served, and those of which nobody could tell: where no life
+    of any node said anything."""
+    rows = [*history.rows("leader").tolist(), *history.rows("belief").tolist()]
+    said = {_life(history, row): None for row in rows if "role" in history.detail(row)}
+    return said if said else {_life(history, row): None for row in history.rows("exit").tolist()}
+
+
 def _failures(history: History) -> Rows:
     """Rows of clients whose error is an exception by name."""
     odd = [code for code, word in enumerate(history.error.words) if EXCEPTION.match(word)]
@@ -80,6 +97,8 @@ def _tell(history: History, kind: str, row: int) -> Anomaly:
     where, what = history.node[row] or "a node", history.error[row] or "no reason given"
     if kind == "crash":
         said = f"the broker on {where} ended by itself: {what}"
+    elif kind == "failed-start":
+        said = f"the broker on {where} ended by itself before it served: {what}"
     elif kind == "log":
         said = f"{where} logged: {what}"
     else:

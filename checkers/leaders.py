@@ -27,13 +27,14 @@ import numpy as np
 
 from chaos.model.history import NONE, History, Ints
 from chaos.model.op import INFO
+from chaos.model.settings import Setting
 from chaos.model.verdict import Anomaly, Result, Verdict
 from checkers.base import Checker, Split, first
 from checkers.columns import Rows, indices, publishes
 
 LEADER = "leader"
 EXITED = "exited"  # stands for the end of its process among a node's beliefs
-KINDS = ("two-leaders", "term-backwards", "dual-confirm")
+KINDS = ("two-leaders", "term-backwards", "dual-confirm", "succession")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +69,31 @@ class Claim:
     sure: bool
 
 
+def _names(value: object) -> tuple[str, ...]:
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, list | tuple) or not all(isinstance(word, str) and word for word in words):
+        raise ValueError(f'{value!r} is not nodes, such as "n1,n2"')
+    return tuple(word.strip() for word in words)
+
+
 class Leaders(Checker):
-    """Two leaders in one term, terms going backwards, and confirms through two leaders at once.
+    """Two leaders in one term, terms going backwards, confirms through two leaders at once, others than were to follow.
 
     Counts: `views`, `terms`, `claims`, `changes` of leader; `overlaps` of claims in different terms (no fault; the
     longest is metric `longest_overlap`, ns); `restarts-backwards`, where a new life of a node began with a lower term
-    (reported only). Metric `claims`: a list of {key, node, term, start, end}, times in ns.
+    (reported only). Metrics: `longest_vacancy` (ns) between one leader and the next; `claims`: a list of {key, node,
+    term, start, end}, times in ns.
     """
 
     name = "leaders"
+    settings = (
+        Setting(
+            "succession",
+            _names,
+            (),
+            'who is to lead each queue, one after the other, such as "n1,n2"; not set: whoever',
+        ),
+    )
     split = Split.RUN
 
     def check(self, history: History, options: Mapping[str, Any]) -> Result:
@@ -84,7 +101,9 @@ class Leaders(Checker):
         held = claims(history, seen)
         overlaps = list(_overlaps(held))
         backwards, restarts = _backwards(history, seen)
+        succession = options["succession"]
         anomalies = [*_two_leaders(history, seen), *backwards, *_dual_confirms(history, overlaps)]
+        anomalies += _unforeseen(history, held, succession)
         lengths = [end - start for one, other, start, end in overlaps if one.term != other.term]
         terms = {(view.key, view.term) for view in seen if view.role == LEADER and view.term is not None}
         counts = {
@@ -99,10 +118,13 @@ class Leaders(Checker):
         metrics = {
             "claims": [{"key": c.key, "node": c.node, "term": c.term, "start": c.start, "end": c.end} for c in held],
             "longest_overlap": max(lengths, default=0),
+            "longest_vacancy": _longest_vacancy(held),
         }
         if anomalies:
             reason = ", ".join(f"{counts[kind]:,} {kind}" for kind in KINDS if counts[kind])
             return Result(self.name, Verdict.INVALID, reason, counts, first(anomalies), metrics)
+        if succession and held:
+            return Result(self.name, Verdict.VALID, f"led in turn: {', '.join(succession)}", counts, (), metrics)
         if not terms:
             return Result(self.name, Verdict.NOT_APPLICABLE, "no terms to compare", counts, (), metrics)
         reason = "one leader in the only term" if len(terms) == 1 else f"one leader in each of {len(terms):,} terms"
@@ -257,6 +279,32 @@ def _dual_confirms(history: History, overlaps: Sequence[tuple[Claim, Claim, int,
 
 def _through(history: History, rows: Rows, claim: Claim) -> Ints:
     return np.flatnonzero(history.key.is_(claim.key)[rows] & history.node.is_(claim.node)[rows])
+
+
+def _unforeseen(history: History, held: Sequence[Claim], succession: Sequence[str]) -> Iterator[Anomaly]:
+    """For each key, the first that led and was not to, or who was to lead and never did."""
+    for of_key in _grouped(held, lambda claim: claim.key) if succession else []:
+        led = [claim for place, claim in enumerate(of_key) if not place or claim.node != of_key[place - 1].node]
+        for place, node in enumerate(succession):
+            if place == len(led):
+                said = f"{node} never led {of_key[0].key}, and was to follow {succession[place - 1]}"
+                yield Anomaly("succession", said, indices(history, led[-1].row))
+                break
+            if led[place].node != node:
+                said = f"{led[place].node} led {of_key[0].key} where {node} was to lead"
+                yield Anomaly("succession", said, indices(history, led[place].row))
+                break
+
+
+def _longest_vacancy(held: Sequence[Claim]) -> int:
+    """The longest time (ns) between the end of one sure claim and the beginning of the next to the same key."""
+    longest = 0
+    for of_key in _grouped([claim for claim in held if claim.sure], lambda claim: claim.key):
+        until = of_key[0].end
+        for claim in of_key[1:]:
+            longest = max(longest, claim.start - until)
+            until = max(until, claim.end)
+    return longest
 
 
 def _changes(held: Sequence[Claim]) -> int:

@@ -15,7 +15,8 @@ workload that uses them must not ask this checker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ class Messages(Checker):
     delivered after a publish of unknown outcome (no fault). misrouted: delivered from another queue than it was
     published to; that is no delivery from its own queue. redelivered-after-ack: delivered again on a credit that was
     granted after its ack was known to have taken effect; on an older credit it may have been on its way already.
+    Metric `most_deliveries`: how often the message was delivered that was delivered most often.
     """
 
     name = "messages"
@@ -110,7 +112,11 @@ class Messages(Checker):
         )
         told = {kind: len(rows) for kind, rows in faults.items()}
         verdict, reason = _judge(history, published, counts, told, bool(dropped.any()), drained)
-        return Result(self.name, verdict, reason, counts, anomalies)
+        return Result(self.name, verdict, reason, counts, anomalies, {"most_deliveries": int(times.max(initial=0))})
+
+    def merge(self, results: Sequence[Result]) -> Result:
+        most = max(int(result.metrics.get("most_deliveries", 0)) for result in results)
+        return replace(super().merge(results), metrics={"most_deliveries": most})
 
 
 def _judge(

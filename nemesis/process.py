@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
-from chaos.model.schedule import KILL, PAUSE, POWER_OFF, STOP, Action, Fault
+from chaos.model.schedule import KILL, PAUSE, POWER_OFF, STOP, WIPE, Action, Fault
 from chaos.model.settings import Setting, text
 from nemesis.base import Nemesis, View
 from nemesis.targets import ALL, LEADER, MAJORITY, MINORITY, ONE, hurt, targets, usable
@@ -69,3 +69,12 @@ class PowerOff(Process):
     meaning = "cut the power: the broker is gone, and with it what was written but not synced"
     verb = POWER_OFF
     settings = (*timing(every="20s", for_="4s", start="8s"), targets(ONE, MINORITY, MAJORITY, LEADER, ALL))
+
+
+class Wipe(Process):
+    """A machine that is gone for good: in its place comes one of the same name with nothing on its disk."""
+
+    name = "wipe"
+    meaning = "kill the broker and destroy what is on its disk; it starts again with nothing"
+    verb = WIPE
+    settings = (*timing(every="20s", for_="4s", start="14s"), targets(ONE, MINORITY, MAJORITY, LEADER))

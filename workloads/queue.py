@@ -33,7 +33,10 @@ class Queue(Workload):
         Setting("consumers", integer(1, 1000), 3, "how many clients consume; at least one a queue"),
         Setting("queues", integer(1, 100), 1, "how many queues the messages are spread over"),
         Setting(
-            "consume", choice("asynchronous", "polling", "mixed"), "asynchronous", "subscribe, poll, or half and half"
+            "consume",
+            choice("asynchronous", "polling", "mixed", "none"),
+            "asynchronous",
+            "subscribe, poll, half and half, or not before the drain"
         ),
         Setting("prefetch", integer(1, 10_000), 20, "unacknowledged messages that a subscriber may hold"),
         Setting("size", integer(1, 10_000_000), 100, "bytes of a message, at least what its header needs"),

@@ -21,10 +21,11 @@ CUT = "cut"  # args: links [[source, target], ...] directed; service: a service 
 KILL = "kill"  # SIGKILL of `process` on each node; what was written stays; undo starts it again
 STOP = "stop"  # SIGTERM, an orderly stop; undo starts it again
 POWER_OFF = "power-off"  # as kill, and writes that were not synced are lost; undo starts it again
+WIPE = "wipe"  # as kill, and the disk is empty then; undo starts it again
 PAUSE = "pause"  # SIGSTOP; undo resumes
 CLOCK = "clock"  # args: offset (ns), rate (1.0 = true), strobe (ns between jumps to and fro; 0 = none)
 LOSS = "loss"  # args: links [[source, target], ...]; probability of each packet's (message's) loss
-VERBS = (CUT, KILL, STOP, POWER_OFF, PAUSE, CLOCK, LOSS)
+VERBS = (CUT, KILL, STOP, POWER_OFF, WIPE, PAUSE, CLOCK, LOSS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,10 +42,14 @@ def tree(pid: int) -> list[int]:
     return found
 
 
+RESTART = 5.0  # seconds
+
+
 class Process:
     """One named process, in as many lives (incarnations, from 1) as it is started.
 
-    Faults that hold it down or paused may overlap: it starts again, or goes on, when the last of them is undone.
+    Faults that hold it down or paused may overlap: it starts again, or goes on, when the last of them is undone. One
+    that ends and was not asked to is started again after RESTART, as a service manager would.
     """
 
     def __init__(
@@ -62,6 +66,11 @@ class Process:
         self.incarnation = 0
         self.started: int | None = None
         self.on_start: Callable[[], None] = lambda: None  # called with `started` set, just before each life
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is not running because it ended by itself."""
+        return self._popen is not None and self.pid is None and not self._asked
 
     @property
     def pid(self) -> int | None:
@@ -146,6 +155,15 @@ class Process:
             gone.set()
         reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         self._exited(incarnation, at, reason, asked)
+        if not asked:
+            again = threading.Timer(RESTART, self._start_again, (incarnation,))
+            again.daemon = True
+            again.start()
+
+    def _start_again(self, incarnation: int) -> None:
+        with self._lock:
+            if self.incarnation == incarnation and not self._down:
+                self.start()
 
 
 def _signal(pids: Iterable[int], number: signal.Signals) -> None:

@@ -16,21 +16,22 @@ class Kill:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._pid: int | None = None
+        self._absent = Probe(False, "it was not running")
 
     def inject(self) -> str:
         self._process.hold_down(self)
         self._pid = self._process.pid
         if self._pid is None:
-            return "it was not running"
+            self._absent = _absent(self._process)
+            return self._absent.evidence
         self._process.end(signal.SIGKILL)
         if not self._process.wait(5):
             raise FaultError(f"pid {self._pid} is still there 5 s after SIGKILL")
         return f"pid {self._pid} gone"
 
     def undo(self) -> Probe:
-        bit = self._pid is not None
         self._process.release(self)
-        return Probe(bit, f"pid {self._pid} was killed" if bit else "it was not running")
+        return Probe(True, f"pid {self._pid} was killed") if self._pid is not None else self._absent
 
 
 class Stop:
@@ -39,19 +40,21 @@ class Stop:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._pid: int | None = None
+        self._absent = Probe(False, "it was not running")
 
     def inject(self) -> str:
         self._process.hold_down(self)
         self._pid = self._process.pid
         if self._pid is None:
-            return "it was not running"
+            self._absent = _absent(self._process)
+            return self._absent.evidence
         self._process.end(signal.SIGTERM)
         return f"pid {self._pid} told to stop"
 
     def undo(self) -> Probe:
         if self._pid is None:
             self._process.release(self)
-            return Probe(False, "it was not running")
+            return self._absent
         orderly = self._process.pid != self._pid or self._process.wait(ORDERLY)
         if not orderly:
             self._process.end(signal.SIGKILL)
@@ -68,20 +71,27 @@ class Pause:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._pid: int | None = None
+        self._absent = Probe(False, "it was not running")
         self._stopped = False
 
     def inject(self) -> str:
         self._pid = self._process.pid
         if self._pid is None:
-            return "it was not running"
+            self._absent = _absent(self._process)
+            return self._absent.evidence
         self._process.pause(self)
         self._stopped = state(self._pid) == "T"
         return f"pid {self._pid} is in state {state(self._pid)}"
 
     def undo(self) -> Probe:
         if self._pid is None:
-            return Probe(False, "it was not running")
+            return self._absent
         now = state(self._pid)
         self._process.resume(self)
         seen = "was" if self._stopped else "was not"
         return Probe(self._stopped, f"pid {self._pid} {seen} stopped; state {now or 'gone'} at the end")
+
+
+def _absent(process: Process) -> Probe:
+    """There was nothing to hurt. If that had ended by itself, nobody can say what the fault would have done."""
+    return Probe(None, "it had ended by itself") if process.failed else Probe(False, "it was not running")

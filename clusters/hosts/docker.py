@@ -19,7 +19,7 @@ from docker.errors import APIError, DockerException, NotFound
 from docker.types import IPAMConfig, IPAMPool
 
 from chaos.model.errors import SplitbrainError
-from chaos.model.schedule import POWER_OFF
+from chaos.model.schedule import POWER_OFF, WIPE
 from clusters.hosts import owner
 from clusters.hosts.base import Channel, File, Host, Image
 from clusters.hosts.engine import engine, first_line, plainly
@@ -85,7 +85,8 @@ class DockerHosts:
     def refused(self) -> Mapping[str, str]:
         return {
             POWER_OFF: "a container shares its host's page cache, so nothing unsynced would be lost: "
-            "it would be a mere kill; a simulated cluster can do it"
+            "it would be a mere kill; a simulated cluster can do it",
+            WIPE: "nobody would bring a broker back into a cluster that it has forgotten; a simulated cluster can do it",
         }
 
     async def prepare(self, report: Callable[[str], None]) -> Mapping[str, str]:

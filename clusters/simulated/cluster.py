@@ -9,7 +9,7 @@ from pathlib import Path
 from chaos.kernel.clock import MILLISECOND, SECOND
 from chaos.kernel.virtual import VirtualLoop
 from chaos.model.errors import BadInput, SplitbrainError
-from chaos.model.schedule import POWER_OFF, STOP, VERBS, Action
+from chaos.model.schedule import POWER_OFF, STOP, VERBS, WIPE, Action
 from chaos.model.trace import ROLE
 from clusters.base import Counts, Injected, LeaderView, QueueClient, Setup, Undone, Unknown
 from clusters.simulated import faults
@@ -161,7 +161,7 @@ class SimulatedCluster:
         node.start(self._boot_time)
 
     def take_down(self, node: Node, verb: str) -> int:
-        """Kill, stop or power off. Returns how many writes were lost."""
+        """Kill, stop, power off or wipe. Returns how many writes were lost."""
         if verb == STOP and not node.paused:
             node.event(node.stop)
         node.die({POWER_OFF: "loses its power"}.get(verb, f"is ended ({verb})"))
@@ -172,6 +172,8 @@ class SimulatedCluster:
             self.network.vanish(node.name)
         else:
             self.network.close(node.name)
+        if verb == WIPE:
+            lost = node.disk.wipe()
         self.held_still[node.name].clear()
         self._gone(node, verb)
         return lost

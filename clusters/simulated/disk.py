@@ -104,6 +104,14 @@ class Disk:
         self.lost += lost
         return lost
 
+    def wipe(self) -> int:
+        """Nothing is left. Returns how many records there were."""
+        lost = sum(len(file.records()) for file in self._files.values())
+        self.process_died()
+        self._files.clear()
+        self.lost += lost
+        return lost
+
     def _begin(self) -> None:
         self._busy = True
         tokens = []

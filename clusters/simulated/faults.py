@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from chaos.model.errors import BadInput, did_you_mean
-from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, Action
+from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, WIPE, Action
 from clusters.simulated.network import CLIENTS, Link
 from clusters.simulated.node import DOWN, Node
 
@@ -86,7 +86,7 @@ def _take_down(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[s
         if node.state != DOWN:
             lost += cluster.take_down(node, action.verb)
     shown = f"down: {', '.join(hurt) or 'none, all were down already'}"
-    if action.verb == POWER_OFF:
+    if action.verb in (POWER_OFF, WIPE):
         shown += f"; {lost} writes lost"
 
     def undo() -> tuple[bool, str]:
@@ -166,6 +166,7 @@ _VERBS: Mapping[str, Callable[[SimulatedCluster, str, Action], tuple[str, Undo]]
     KILL: _take_down,
     STOP: _take_down,
     POWER_OFF: _take_down,
+    WIPE: _take_down,
     PAUSE: _pause,
     CLOCK: _clock,
     LOSS: _loss,

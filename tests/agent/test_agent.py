@@ -29,7 +29,7 @@ def agent() -> Iterator[LocalAgent]:
 def broker(agent: LocalAgent, tmp_path: Path) -> Iterator[Path]:
     """A shell that writes its pid, and then sleeps in a child of its own."""
     pid = tmp_path / "pid"
-    start(agent, pid, f"echo $$ > {pid}.new; mv {pid}.new {pid}; sleep 600 & wait")
+    start(agent, pid, f"sleep 600 & echo $$ > {pid}; wait")
     yield pid
     with contextlib.suppress(OSError, ValueError):
         os.kill(int(pid.read_text()), signal.SIGKILL)
@@ -129,6 +129,16 @@ def test_an_end_that_nobody_asked_for_is_told(agent: LocalAgent, broker: Path) -
     os.kill(read_pid(broker), signal.SIGKILL)
     event = agent.event("exit")
     assert (event["incarnation"], event["reason"], event["asked"]) == (1, "signal SIGKILL", False)
+
+
+def test_what_ended_by_itself_starts_again_and_meanwhile_no_fault_can_tell(agent: LocalAgent, broker: Path) -> None:
+    pid = read_pid(broker)
+    os.kill(pid, signal.SIGKILL)
+    agent.event("exit")
+    assert inject(agent, "f1", "pause")["done"] == {"evidence": "it had ended by itself"}
+    assert undo(agent, "f1") == [{"verb": "pause", "bit": None, "evidence": "it had ended by itself"}]
+    assert read_pid(broker, other_than=pid)
+    assert agent.ask("start", name="broker")["done"] == {"incarnation": 2}
 
 
 def test_an_undo_that_follows_at_once_does_not_overtake_its_inject(agent: LocalAgent, broker: Path) -> None:

@@ -32,11 +32,13 @@ def run(story: Story | None = None) -> Story:
     return story
 
 
-COUNTS = {"confirmed": 8, "delivered": 1, "confirmed-under-faults": 1, "windows": 4, "windows-with-progress": 1}
+COUNTS = {"confirmed": 8, "delivered": 1, "confirmed-under-faults": 1, "windows": 4}
+COUNTS |= {"windows-with-progress": 1, "nodes": 1}
 METRICS: dict[str, Any] = {
     "rate": 8 / 12,
     "longest_gap": 4500 * MS,
     "longest_gap_at": 5 * SECOND,
+    "longest_recovery": 1499 * MS,
     "recovery": [{"fault": "f1", "ns": 1499 * MS, "recovered": True}],
     "series": {
         "start": 0,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chaos.model.op import FAIL, INFO
+from chaos.model.op import FAIL, INFO, OBSERVER
 from chaos.model.verdict import Anomaly, Result, Verdict
 from checkers.exceptions import Exceptions
 from tests.checkers.histories import Cases, Story, judge
@@ -16,7 +16,7 @@ case = CASES.add
 
 
 def result(verdict: Verdict, reason: str, *anomalies: Anomaly, errors: Any = None, **counts: int) -> Result:
-    named = dict.fromkeys(("crash", "log", "client"), 0) | counts
+    named = dict.fromkeys(("crash", "failed-start", "log", "client"), 0) | counts
     return Result("exceptions", verdict, reason, named, anomalies, {"errors": errors or {}})
 
 
@@ -64,6 +64,36 @@ def _only_reported(story: Story) -> None:
 )  # fmt: skip
 def _all_held_against_it(story: Story) -> None:
     everything(story)
+
+
+def a_start_that_failed(story: Story) -> None:
+    story.belief("n1", "leader", 1)
+    story.exit("n2", asked=False, reason="exit code 1")
+    story.row(OBSERVER, INFO, "leader", node="n2", incarnation=1, error="nobody answers")
+
+
+@case(result(Verdict.VALID, "reported only: 1 failed-start", **{"failed-start": 1}))
+def _one_that_had_not_served_yet_gave_up(story: Story) -> None:
+    a_start_that_failed(story)
+
+
+@case(
+    result(
+        Verdict.INVALID,
+        "1 failed-start",
+        Anomaly("failed-start", "the broker on n2 ended by itself before it served: exit code 1", (1,)),
+        **{"failed-start": 1},
+    ),
+    fail_on="failed-start",
+)
+def _held_against_it_where_that_is_asked(story: Story) -> None:
+    a_start_that_failed(story)
+
+
+@case(result(Verdict.INVALID, "1 crash", Anomaly("crash", "the broker on n1 ended by itself: killed", (1,)), crash=1))
+def _one_that_had_served(story: Story) -> None:
+    story.belief("n1", "follower", 1)
+    story.exit("n1", asked=False)
 
 
 @case(result(Verdict.VALID, "reported only: 1 log", log=1))

@@ -19,7 +19,7 @@ CASES = Cases()
 case = CASES.add
 COUNTS = [
     "views", "terms", "claims", "changes", "overlaps", "restarts-backwards",
-    "two-leaders", "term-backwards", "dual-confirm",
+    "two-leaders", "term-backwards", "dual-confirm", "succession",
 ]  # fmt: skip
 
 
@@ -36,7 +36,10 @@ def result(
         | {"claims": len(said)}
         | {name.replace("_", "-"): count for name, count in counts.items()}
     )
-    return Result("leaders", verdict, reason, named, anomalies, {"claims": said, "longest_overlap": longest * MS})
+    sure = [(start * MS, end * MS) for _, term, start, end in held if term is not None]
+    vacant = [start - max(end for _, end in sure[:place]) for place, (start, _) in enumerate(sure) if place]
+    metrics = {"claims": said, "longest_overlap": longest * MS, "longest_vacancy": max([0, *vacant])}
+    return Result("leaders", verdict, reason, named, anomalies, metrics)
 
 
 @case(result(Verdict.VALID, "one leader in the only term", held=[("n1", 1, 1, 1)], views=1, terms=1))
@@ -123,6 +126,58 @@ def _two_leaders_of_one_term(story: Story) -> None:
     story.at(9 * MS).sample("n2", "leader", 1)
 
 
+LED = [("n1", 1, 1, 3), ("n2", 2, 5, 6), ("n1", 3, 7, 9)]
+
+
+def three_reigns(story: Story) -> None:
+    for at, node, role, term in (
+        (1, "n1", "leader", 1), (3, "n1", "follower", 1), (5, "n2", "leader", 2), (6, "n2", "follower", 2),
+        (7, "n1", "leader", 3), (9, "n1", "follower", 3),
+    ):  # fmt: skip
+        story.at(at * MS).belief(node, role, term)
+
+
+@case(result(Verdict.VALID, "led in turn: n1, n2, n1", held=LED, views=6, terms=3, changes=2), succession="n1,n2,n1")
+def _led_in_turn(story: Story) -> None:
+    three_reigns(story)
+
+
+@case(
+    result(Verdict.VALID, "led in turn: n1, n2", held=[("n1", 1, 1, 2), ("n1", 2, 2, 3), ("n2", 3, 4, 4)],
+           views=4, terms=3, changes=2),
+    succession="n1,n2",
+)  # fmt: skip
+def _again_itself_in_a_later_term(story: Story) -> None:
+    story.at(1 * MS).belief("n1", "leader", 1)
+    story.at(2 * MS).belief("n1", "leader", 2)
+    story.at(3 * MS).belief("n1", "follower", 3)
+    story.at(4 * MS).belief("n2", "leader", 3)
+
+
+@case(
+    result(
+        Verdict.INVALID, "1 succession",
+        Anomaly("succession", "n2 led q where n3 was to lead", (2,)),
+        held=LED, views=6, terms=3, changes=2, succession=1,
+    ),
+    succession="n1, n3",
+)  # fmt: skip
+def _another_one_followed(story: Story) -> None:
+    three_reigns(story)
+
+
+@case(
+    result(
+        Verdict.INVALID, "1 succession",
+        Anomaly("succession", "n3 never led q, and was to follow n1", (4,)),
+        held=LED, views=6, terms=3, changes=2, succession=1,
+    ),
+    succession=["n1", "n2", "n1", "n3"],
+)  # fmt: skip
+def _one_who_never_led(story: Story) -> None:
+    three_reigns(story)
+
+
 @case(
     Result(
         "leaders", Verdict.VALID, "one leader in each of 2 terms",
@@ -132,7 +187,7 @@ def _two_leaders_of_one_term(story: Story) -> None:
                 {"key": "a", "node": "n1", "term": 1, "start": 0, "end": 0},
                 {"key": "b", "node": "n2", "term": 1, "start": MS, "end": MS},
             ],
-            "longest_overlap": 0,
+            "longest_overlap": 0, "longest_vacancy": 0,
         },
     )
 )  # fmt: skip

@@ -109,6 +109,11 @@ MUTATIONS = [
     ("leaders", "if by_one and by_other:", "if by_one or by_other:"),
     ("leaders", "if by_one and by_other:", "if False:"),
     ("leaders", "        if not terms:", "        if False:"),
+    ("leaders", "        if led[place].node != node:", "        if False:"),
+    ("leaders", "            if place == len(led):", "            if place >= len(led) - 1:"),
+    ("leaders", "if not place or claim.node != of_key[place - 1].node", "if True"),
+    ("leaders", "max(longest, claim.start - until)", "longest"),
+    ("leaders", "until = max(until, claim.end)", "until = until"),
     ("leaders", 'if "role" not in said:', "if False:"),
     ("leaders", "view.life != before.life and ", ""),
     # earned
@@ -139,6 +144,9 @@ MUTATIONS = [
     # exceptions
     ("exceptions", 'if not history.detail(row).get("asked")', ""),
     ("exceptions", 'for kind in options["fail_on"] if', "for kind in KINDS if"),
+    ("exceptions", "if _life(history, row) in served]", "]"),
+    ("exceptions", "if _life(history, row) not in served]", "]"),
+    ("exceptions", 'if "role" in history.detail(row)', ""),
     ("exceptions", "if EXCEPTION.match(word)]", "]"),
     ("exceptions", "kind != NOTHING and ", ""),
     # availability

@@ -183,7 +183,7 @@ def test_counts_are_the_leaders_and_who_serves_follows_it() -> None:
 def test_abilities_are_known_before_it_is_up() -> None:
     abilities = cluster({})[0].abilities()
     assert set(abilities) == set(VERBS)
-    assert [verb for verb, why in abilities.items() if why] == ["power-off"]
+    assert [verb for verb, why in abilities.items() if why] == ["power-off", "wipe"]
 
 
 def test_a_kind_of_host_that_there_is_not() -> None:

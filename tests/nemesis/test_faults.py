@@ -13,7 +13,7 @@ from chaos.model.settings import BadKey, resolve
 from nemesis.base import Nemesis, View
 from nemesis.clock import Clock
 from nemesis.packets import Loss
-from nemesis.process import Kill, Pause, PowerOff, Restart
+from nemesis.process import Kill, Pause, PowerOff, Restart, Wipe
 
 S = 1_000_000_000
 THREE = ("n1", "n2", "n3")
@@ -26,7 +26,7 @@ def plan(nemesis: type[Nemesis], nodes: tuple[str, ...] = THREE, **options: Any)
 
 
 @pytest.mark.parametrize(
-    ("nemesis", "verb"), [(Kill, "kill"), (Pause, "pause"), (Restart, "stop"), (PowerOff, "power-off")]
+    ("nemesis", "verb"), [(Kill, "kill"), (Pause, "pause"), (Restart, "stop"), (PowerOff, "power-off"), (Wipe, "wipe")]
 )
 @pytest.mark.parametrize(
     ("target", "three", "five"),
@@ -56,7 +56,7 @@ def test_a_process_beside_the_broker_is_hurt_where_it_is_named(nemesis: type[Nem
         assert (fault.args, action.process, len(action.nodes)) == (args, process, 2)
 
 
-@pytest.mark.parametrize("nemesis", [Kill, Pause, Restart, PowerOff, Clock, Loss])
+@pytest.mark.parametrize("nemesis", [Kill, Pause, Restart, PowerOff, Wipe, Clock, Loss])
 def test_only_the_targets_that_are_listed_are_hurt(nemesis: type[Nemesis]) -> None:
     assert Counter(fault.target for fault in plan(nemesis, targets="leader,n1+n3")[:20]) == {"leader": 10, "n1+n3": 10}
     with pytest.raises(BadKey, match=r"^targets: there is no node 'n4'"):

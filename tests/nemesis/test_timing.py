@@ -17,11 +17,11 @@ from nemesis.base import Nemesis, View
 from nemesis.clock import Clock
 from nemesis.packets import Loss
 from nemesis.partition import Partition
-from nemesis.process import Kill, Pause, PowerOff, Restart
+from nemesis.process import Kill, Pause, PowerOff, Restart, Wipe
 from nemesis.timing import MINUTE, Chosen, deck, needed, series, timing, within
 
 S = 1_000_000_000
-NEMESES: list[type[Nemesis]] = [Partition, Kill, Pause, Restart, PowerOff, Clock, Loss]
+NEMESES: list[type[Nemesis]] = [Partition, Kill, Pause, Restart, PowerOff, Wipe, Clock, Loss]
 nemeses = pytest.mark.parametrize("nemesis", NEMESES, ids=lambda nemesis: nemesis.name)
 
 

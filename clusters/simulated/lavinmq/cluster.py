@@ -9,7 +9,7 @@ from typing import cast
 
 from chaos.kernel.clock import SECOND
 from chaos.model.errors import BadInput
-from chaos.model.schedule import POWER_OFF
+from chaos.model.schedule import POWER_OFF, WIPE
 from clusters.base import Counts, QueueClient, Setup, Unknown
 from clusters.simulated.channel import Channel
 from clusters.simulated.client import SimulatedClient
@@ -138,7 +138,7 @@ class LavinmqCluster(SimulatedCluster):
             self.network.vanish(node.name)
             return node.disk.power_off()
         self.network.close(node.name)
-        return 0
+        return node.disk.wipe() if verb == WIPE else 0
 
     def _is_dark(self, node: Node) -> bool:
         return node.name.partition("/")[0] in self._dark
