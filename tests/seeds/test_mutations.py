@@ -32,6 +32,8 @@ CONTROLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         },
         ("leaders.two-leaders",),
     ),
+    # where all forget, terms begin again from the first one
+    "forget-term": ({"nemeses": ({"name": "kill", "targets": ["all"]},)}, ("leaders.two-leaders",)),
     "ignore-log-up-to-date": ({"nemeses": ("partition", "kill")}, ("messages.lost",)),
     # a message that comes again needs its consumer to lose its connection
     "forget-acks": ({"nemeses": ("kill",)}, ("linearizable.redelivered-after-ack",)),

@@ -69,7 +69,8 @@ class Raft(Elections, Generic[M]):
     def start(self, records: Iterable[Record], draw: float) -> None:
         for record in records:
             if record[0] == META:
-                _, self.term, self.voted = record
+                if self.rules.mutation != "forget-term":
+                    _, self.term, self.voted = record
             else:
                 self.log.replay(record)
         self.commit = self.applied = self.log.base

@@ -43,6 +43,7 @@ MUTATIONS = (
     "confirm-before-commit",
     "no-fsync",
     "vote-twice",
+    "forget-term",
     "ignore-log-up-to-date",
     "serve-after-losing-majority",
 )
