@@ -83,11 +83,15 @@ class Session:
         request = (kind, channel.pid, corr, a, b)
         self.pending[corr] = (request, awaited)
         if self.leader is not None:
-            channel.node.request(self.leader, self.queue, request)
+            self.ask(self.leader, request)
         elif len(self.pending) == 1:
             self._probe()
         if not self.timed:
             self._set_timer(STUCK)
+
+    def ask(self, node: str, request: Message) -> None:
+        """Send something to the replica on a node."""
+        self.channel.node.request(node, self.queue, request)
 
     def receive(self, source: str, message: Message) -> None:
         tag = message[0]
@@ -134,7 +138,7 @@ class Session:
         """Ask the next member who leads."""
         member = self.members[self.probed % len(self.members)]
         self.probed += 1
-        self.channel.node.request(member, self.queue, (WHO, self.channel.pid, 0, None, None))
+        self.ask(member, (WHO, self.channel.pid, 0, None, None))
         self._set_timer(PROBE)
 
     def _told(self, source: str, leader: str | None, term: int) -> None:
@@ -153,10 +157,9 @@ class Session:
                 self._probe()
 
     def _send_pending(self) -> None:
-        leader, request = self.leader, self.channel.node.request
-        if leader is not None:
+        if self.leader is not None:
             for command, _ in self.pending.values():
-                request(leader, self.queue, command)
+                self.ask(self.leader, command)
 
     def _resume(self) -> None:
         if self.leader is not None:
@@ -165,7 +168,7 @@ class Session:
 
     def _ask_to_resume(self, tag: int, next_: int) -> None:
         if self.leader is not None:
-            self.channel.node.request(self.leader, self.queue, (RESUME, self.channel.pid, 0, tag, next_))
+            self.ask(self.leader, (RESUME, self.channel.pid, 0, tag, next_))
 
     def _applied(self, corr: int, answer: Any) -> None:
         entry = self.pending.get(corr)

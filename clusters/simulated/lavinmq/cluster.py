@@ -13,7 +13,7 @@ from chaos.model.schedule import POWER_OFF, WIPE
 from clusters.base import Counts, QueueClient, Setup, Unknown
 from clusters.simulated.channel import Channel
 from clusters.simulated.client import SimulatedClient
-from clusters.simulated.cluster import BROKER, CONNECT_TIMEOUT, SimulatedCluster
+from clusters.simulated.cluster import BROKER, CONNECT_TIMEOUT
 from clusters.simulated.etcd.group import BOOT, CLIENTS_OF_ETCD, EtcdGroup, Times
 from clusters.simulated.lavinmq.channel import LavinmqChannel
 from clusters.simulated.lavinmq.dialing import Dialer, Opened
@@ -22,7 +22,8 @@ from clusters.simulated.lavinmq.server import SERVER, Server
 from clusters.simulated.network import CLIENTS, Connection
 from clusters.simulated.node import DOWN, UP, Node
 from clusters.simulated.protocol import Protocol
-from clusters.simulated.replica import CONNECT, Effect, Replica
+from clusters.simulated.replica import CONNECT, Effect
+from clusters.simulated.single import SingleReplicaCluster
 
 ETCD = "etcd"
 LOCAL, ALL = "local", "all"  # which etcd endpoints a broker uses
@@ -35,8 +36,10 @@ _CONNECT_TIMEOUT = SECOND
 _PROXY_TIMEOUT = 127 * SECOND  # Linux's for a connection that nobody answers
 
 
-class LavinmqCluster(SimulatedCluster):
-    """One replica a node keeps all queues, under the name SERVER; leadership is of all of them at once."""
+class LavinmqCluster(SingleReplicaCluster):
+    """Brokers, whose one replica is called SERVER, and the etcd group."""
+
+    server = SERVER
 
     def __init__(self, setup: Setup, protocol: type[Protocol]) -> None:
         super().__init__(setup, protocol)
@@ -49,11 +52,8 @@ class LavinmqCluster(SimulatedCluster):
         self._boots = {name: setup.streams.stream("lavinmq", name, "boots") for name in self.nodes}
         self._dialer = Dialer(self.loop, self.network)
         self._dialing: dict[tuple[str, str], int] = {}  # node and link -> the node's life
-        self._views[SERVER] = {}
         for node in self.etcd.nodes.values():
             self.held_down[node.name], self.held_still[node.name] = {}, {}
-        for node in self.by_name.values():
-            node.keep(SERVER, first=False)
 
     # --- the cluster
 
@@ -73,10 +73,7 @@ class LavinmqCluster(SimulatedCluster):
         if queue not in self._queues:
             leader = self._leader()
             assert leader is not None, "`up` has waited for it"
-            self._queues[queue] = self.nodes
-            self._views[queue] = {}
-            for name, (role, term, _) in self._views[SERVER].items():
-                super().believes(self.by_name[name], queue, role, term)
+            self.adopt(queue)
             self.by_name[leader.me].deliver("", SERVER, (DECLARE_QUEUE, queue))
         await self._until(lambda: not any(self._why_not(name) for name in self.nodes), f"queue {queue!r} is not served")
 
@@ -145,22 +142,8 @@ class LavinmqCluster(SimulatedCluster):
 
     # --- what a node is told by
 
-    def members(self, queue: str) -> tuple[str, ...] | None:
-        return self.nodes
-
-    def make_replica(self, queue: str, node: str) -> Replica:
-        return self.protocol.replica(queue, node, self.nodes)
-
     def make_channel(self, node: Node, number: int) -> Channel:
         return LavinmqChannel(node, number, self._dial_leader)
-
-    def replica(self, node: Node, queue: str) -> Replica | None:
-        return node.replicas.get(SERVER)
-
-    def believes(self, node: Node, queue: str, role: str, term: int) -> None:
-        self._views[SERVER][node.name] = (role, term, node.incarnation)
-        for each in self._queues:
-            super().believes(node, each, role, term)
 
     def carry_out(self, node: Node, effect: Effect) -> None:
         if effect[0] != CONNECT:
