@@ -18,10 +18,10 @@ leaders at work.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -178,8 +178,11 @@ def claims(history: History, seen: Sequence[View]) -> list[Claim]:
     return sorted(found, key=lambda claim: (claim.start, claim.row))
 
 
-def _grouped(seen: Sequence[View], key: Any) -> list[list[View]]:
-    groups: dict[Any, list[View]] = defaultdict(list)
+T = TypeVar("T")
+
+
+def _grouped(seen: Sequence[T], key: Callable[[T], object]) -> list[list[T]]:
+    groups: dict[object, list[T]] = defaultdict(list)
     for view in seen:
         groups[key(view)].append(view)
     return list(groups.values())

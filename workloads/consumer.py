@@ -23,14 +23,16 @@ class Consumer:
     """Consumes one queue until told to stop, reconnecting whenever its connection is lost.
 
     A granted credit is the invocation of a `consume`, the delivery its completion: a subscription of prefetch n has n
-    open, and each acknowledgement grants one more.
+    open, and each acknowledgement grants one more. Every `poison`-th message (0: none) ends it as if it had crashed:
+    the connection is dropped, the message not acknowledged.
     """
 
-    def __init__(self, worker: Worker, queue: str, *, polling: bool, prefetch: int) -> None:
+    def __init__(self, worker: Worker, queue: str, *, polling: bool, prefetch: int, poison: int = 0) -> None:
         self._worker = worker
         self._queue = queue
         self._polling = polling
         self._prefetch = prefetch
+        self._poison = poison
         self._credits: deque[int] = deque()
         self._to_ack: deque[tuple[int | None, Delivery]] = deque()
         self._acks = 0
@@ -74,6 +76,9 @@ class Consumer:
                 await worker.recorder.written()
             while self._to_ack and worker.client is not None:
                 id_, delivery = self._to_ack.popleft()
+                if self._poisoned(id_):
+                    await self._crash(id_)
+                    return
                 # an ack grants the next credit, also when we are about to leave
                 self._credits.append(worker.begin("consume", key=self._queue))
                 self._ack(client, id_, delivery)
@@ -100,10 +105,21 @@ class Consumer:
             self._delivered(delivery)
             id_, delivery = self._to_ack.popleft()
             await worker.recorder.written()
+            if self._poisoned(id_):
+                await self._crash(id_)
+                return
             self._ack(client, id_, delivery)
         while self._acks and worker.client is not None:
             self._something.clear()
             await self._wait_for_something()
+
+    def _poisoned(self, id_: int | None) -> bool:
+        return self._poison > 0 and id_ is not None and id_ % self._poison == 0
+
+    async def _crash(self, id_: int | None) -> None:
+        """Drop the connection with all that it holds, and come back as a restarted consumer would."""
+        await self._worker.leave(f"message {id_} is poison")
+        await asyncio.sleep(self._worker.reconnect / SECOND)
 
     def _delivered(self, delivery: Delivery) -> None:
         worker = self._worker

@@ -17,6 +17,7 @@ from workloads.consumer import Consumer
 from workloads.producer import Ids, Producer
 from workloads.worker import Worker
 
+NONE = "none"
 QUIET = SECOND
 BETWEEN_COUNTS = 500 * MILLISECOND
 
@@ -34,11 +35,12 @@ class Queue(Workload):
         Setting("queues", integer(1, 100), 1, "how many queues the messages are spread over"),
         Setting(
             "consume",
-            choice("asynchronous", "polling", "mixed", "none"),
+            choice("asynchronous", "polling", "mixed", NONE),
             "asynchronous",
-            "subscribe, poll, half and half, or not before the drain"
+            "subscribe, poll, half and half, or not before the drain",
         ),
         Setting("prefetch", integer(1, 10_000), 20, "unacknowledged messages that a subscriber may hold"),
+        Setting("poison", integer(0), 0, "every so many-th message crashes whoever takes it, before the ack; 0 = none"),
         Setting("size", integer(1, 10_000_000), 100, "bytes of a message, at least what its header needs"),
         Setting("window", integer(1, 100_000), 200, "publishes of one producer that may wait for confirms at a time"),
         Setting("timeout", duration, "5s", "how long an answer may take before the outcome is unknown"),
@@ -59,7 +61,8 @@ class Queue(Workload):
 
     async def work(self, context: Context) -> None:
         producers = self.options["producers"]
-        consumers = [self._consumer(worker, number) for number, worker in enumerate(self._workers[producers:])]
+        taking = [] if self.options["consume"] == NONE else self._workers[producers:]
+        consumers = [self._consumer(worker, number) for number, worker in enumerate(taking)]
         running = [asyncio.ensure_future(consumer.run(context.until)) for consumer in consumers]
         running += [
             asyncio.ensure_future(self._producer(context, number).run(context.until)) for number in range(producers)
@@ -82,7 +85,9 @@ class Queue(Workload):
         worker = self._workers[self.options["producers"] + place]
         found = "there was no time to ask"
         while clock.now() < deadline:
-            consumer = Consumer(worker, queue, polling=False, prefetch=max(self.options["prefetch"], 100))
+            consumer = Consumer(
+                worker, queue, polling=False, prefetch=max(self.options["prefetch"], 100), poison=self.options["poison"]
+            )
             consuming = asyncio.ensure_future(consumer.run(deadline))
             while clock.now() < min(consumer.last_delivery + QUIET, deadline):
                 await sleep_until(clock, min(consumer.last_delivery + QUIET, deadline))
@@ -131,7 +136,8 @@ class Queue(Workload):
     def _consumer(self, worker: Worker, number: int) -> Consumer:
         queues = self._queues()
         polling = {"polling": True, "mixed": number // len(queues) % 2 == 1}.get(self.options["consume"], False)
-        return Consumer(worker, queues[number % len(queues)], polling=polling, prefetch=self.options["prefetch"])
+        prefetch, poison = self.options["prefetch"], self.options["poison"]
+        return Consumer(worker, queues[number % len(queues)], polling=polling, prefetch=prefetch, poison=poison)
 
     def _producer(self, context: Context, number: int) -> Producer:
         each = self.options["rate"] / self.options["producers"]

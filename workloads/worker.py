@@ -33,7 +33,7 @@ class Worker:
         self._number = number
         self._workers = workers
         self.patience = patience
-        self._reconnect = reconnect
+        self.reconnect = reconnect
         self.on_retired: Callable[[], None] = lambda: None
         self._connections = 0
         self.process = number
@@ -54,7 +54,7 @@ class Worker:
                     client = await self.context.cluster.connect(self.node, f"client-{self.process}")
             except (Unknown, Failed, TimeoutError) as error:
                 self.end(op, INFO, error=str(error) or "no connection in time")
-                await asyncio.sleep(min(self._reconnect, max(until - clock.now(), 0)) / SECOND)
+                await asyncio.sleep(min(self.reconnect, max(until - clock.now(), 0)) / SECOND)
                 continue
             self.end(op, OK)
             self.client = client

@@ -86,7 +86,7 @@ class DockerHosts:
         return {
             POWER_OFF: "a container shares its host's page cache, so nothing unsynced would be lost: "
             "it would be a mere kill; a simulated cluster can do it",
-            WIPE: "nobody would bring a broker back into a cluster that it has forgotten; a simulated cluster can do it",
+            WIPE: "nobody would bring a broker back into a cluster that it has forgotten; a simulated cluster can",
         }
 
     async def prepare(self, report: Callable[[str], None]) -> Mapping[str, str]:
