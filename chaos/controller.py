@@ -132,7 +132,7 @@ class Run:
         nodes: Path,
         run: str,
         keep: bool,
-        recording: Recording | None,
+        recording: Recording | None = None,
     ) -> None:
         self.clock = clock
         self.recorder = recorder
