@@ -72,12 +72,15 @@ class Elector(Replica):
     def leaderless(self) -> None:
         """There is nobody to follow from now on; if we led, we do no longer."""
 
+    def remembered(self, records: Sequence[Record]) -> int:
+        """The term that the journal tells of; 0 if it does not."""
+        terms = [record[1] for record in records if record[0] == TERM]
+        return terms[-1] if terms and self.rules.mutation != FORGET_TERM else 0
+
     # --- events
 
     def start(self, records: Iterable[Record], draw: float) -> None:
-        for record in records:
-            if record[0] == TERM and self.rules.mutation != FORGET_TERM:
-                self.term = record[1]
+        self.term = self.remembered(list(records))
         self._draw(draw)
         self._in(self.rules.initial + self.wait)
         self._believe()

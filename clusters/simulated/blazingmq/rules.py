@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clusters.simulated.replica import Message
+
 FOLLOWER = "follower"
 CANDIDATE = "candidate"
 LEADER = "leader"
@@ -17,9 +19,25 @@ HEARTBEAT = 4  # I lead this term
 STALE = 5  # your heartbeat's term is over: mine is this one
 CEDE = 6  # I lead no longer
 LEAVE = 7  # my process ends
-ELECTION = (SCOUT, SCOUTED, PROPOSE, SUPPORT, HEARTBEAT, STALE, CEDE, LEAVE)
 
-TERM = 0  # record of the journal: (TERM, term)
+# Messages of replication: (tag, the leader's term, ...)
+STATE = 8  # summary of the log: from a follower, to whom it follows
+PULL = 9  # place in the log: send me all from there on
+PULLED = 10  # place, records
+APPEND = 11  # place, records: have these from there on, and nothing after them
+HAVE = 12  # length of the log
+ACTIVE = 13  # I serve
+
+_WORDS = (
+    "scout", "scouted", "propose", "support", "heartbeat", "stale", "cede", "leave",
+    "state", "pull", "pulled", "append", "appended", "active",
+)  # fmt: skip
+
+# Records of the journal
+TERM = 0  # term
+DATA = 1  # place, records: these from there on, and nothing after them
+
+EVENTUAL, STRONG = "eventual", "strong"  # consistency: a publish is acknowledged at once, or with N/2+1 copies
 
 # The one timer of an election: what it means is said by the state that the node is in
 ELECTION_TIMER = 0
@@ -32,7 +50,10 @@ NONE = "none"
 VOTE_TWICE = "vote-twice"  # whoever has voted votes again in the same term
 FORGET_TERM = "forget-term"  # a restart begins at term 0
 COUNT_STALE = "count-stale-votes"  # a candidate counts votes of earlier terms too
-ELECTION_MUTATIONS = (VOTE_TWICE, FORGET_TERM, COUNT_STALE)
+ACK_EARLY = "acknowledge-early"  # strong consistency acknowledges before anybody else has it
+PUSH_ONLY = "push-only"  # a new leader pulls nothing: what it lacks is dropped everywhere
+ELECTION_MUTATIONS = (NONE, VOTE_TWICE, FORGET_TERM, COUNT_STALE)
+MUTATIONS = (*ELECTION_MUTATIONS, ACK_EARLY, PUSH_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +73,8 @@ class ElectionRules:
     cedes: bool = True
     terms: str = PERSISTED
     mutation: str = NONE
+
+
+def tell(message: Message) -> tuple[str, int | None]:
+    """What a message between nodes is called, and its term."""
+    return _WORDS[message[0]], message[1]
