@@ -1,6 +1,7 @@
 """One run, from provision to a whole history.
 
-    provision -> open -> work, alongside the faults -> undo all -> wait until every node serves -> drain -> collect
+    provision -> open -> work, alongside the faults -> undo all -> wait until every node serves
+        -> look into the replicas, in a simulation -> drain -> collect
 
 The same code runs simulated, in virtual time, and real. Whatever happens on the way (Ctrl-C, a workload that fails, a
 drain that crashes), the faults are undone, the logs collected, and there is a history to check.
@@ -185,6 +186,8 @@ class Run:
             self._phase("undo")
             await self.faults.undo_all()
             await self._step("serve", self._serve())
+            if self.cluster.held():
+                await self._step("look", self._look())
             await self._step("drain", self._workload.drain(context, self.clock.now() + DRAIN_PATIENCE))
             self._phase("collect")
             for node, line in await self.cluster.collect(self._nodes):
@@ -277,6 +280,13 @@ class Run:
                 self.recorder.complete(op, INFO, error="; ".join(f"{node}: {why}" for node, why in missing.items()))
                 return
             await asyncio.sleep(BETWEEN_ASKING / SECOND)
+
+    async def _look(self) -> None:
+        """Note what each replica holds, when what was under way has arrived."""
+        await asyncio.sleep(BETWEEN_ASKING / SECOND)
+        for held in self.cluster.held():
+            detail = {"digest": held.digest}
+            self.recorder.note(OBSERVER, "replica", key=held.queue, node=held.node, value=held.messages, detail=detail)
 
     def _phase(self, name: str) -> None:
         self.recorder.note(CONTROLLER, "phase", detail={"name": name})

@@ -11,7 +11,7 @@ class Progress(Protocol):
     """Calls come on the run's loop; all are cheap. `now` is ns on the run's clock."""
 
     def phase(self, name: str, now: int) -> None:
-        """A phase begins: provision, open, work, undo, serve, drain, collect, check."""
+        """A phase begins: provision, open, work, undo, serve, look (simulated), drain, collect, check."""
 
     def line(self, text: str) -> None:
         """A line for people, about something slow ("n2 serves after 12.1 s")."""

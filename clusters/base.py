@@ -125,6 +125,16 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What one replica of a queue holds: how many messages, and a digest of their bodies in order."""
+
+    queue: str
+    node: str
+    messages: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Setup:
     """What a cluster is made from. `settings` holds a value for each of the broker's settings; `version` the part after
     the @, or None. `on` is "simulated" or a kind of host. `recording`: where a simulation notes every message."""
@@ -180,6 +190,9 @@ class Cluster(Protocol):
 
     async def counts(self, queue: str) -> Counts:
         """Ask the queue directly. Raises Unknown when it cannot be asked now."""
+
+    def held(self) -> Sequence[Held]:
+        """What each replica that runs now holds, of every queue; empty where nobody can look into replicas."""
 
     async def collect(self, directory: Path) -> Sequence[tuple[str, str]]:
         """Write each node's logs below `directory`; return (node, line) for lines that are never normal."""

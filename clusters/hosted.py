@@ -11,7 +11,7 @@ from typing import Any
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.schedule import CLOCK, CUT, LOSS, VERBS, Action
 from clusters.agent.link import COMMAND, AgentLink, sources
-from clusters.base import Counts, Injected, LeaderView, QueueClient, Setup, Undone, Unknown
+from clusters.base import Counts, Held, Injected, LeaderView, QueueClient, Setup, Undone, Unknown
 from clusters.brokers.base import CLIENTS, Broker
 from clusters.hosts.base import Host, Hosts
 from clusters.hosts.docker import DockerHosts
@@ -370,6 +370,9 @@ class HostedCluster:
         if self._hosts_.controller is None:
             raise SplitbrainError("clients cannot be cut off: the controller's own address is not known")
         return self._hosts_.controller
+
+    def held(self) -> Sequence[Held]:
+        return ()
 
     # ---- logs
 

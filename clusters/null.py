@@ -11,7 +11,7 @@ from pathlib import Path
 
 from chaos.model.schedule import VERBS, Action
 from chaos.model.settings import Setting
-from clusters.base import Counts, Delivery, Failed, Injected, QueueClient, Setup, Undone
+from clusters.base import Counts, Delivery, Failed, Held, Injected, QueueClient, Setup, Undone
 
 Deliver = Callable[[Delivery], None]
 
@@ -144,6 +144,9 @@ class NullCluster:
     async def counts(self, queue: str) -> Counts:
         known = self.queues[queue]
         return Counts(len(known.ready), len(known.unacked), len(self.nodes), len(self.nodes))
+
+    def held(self) -> Sequence[Held]:
+        return ()
 
     async def collect(self, directory: Path) -> Sequence[tuple[str, str]]:
         return ()

@@ -26,8 +26,10 @@ f                     process     meaning
                                   holds from the row's time until the node's next one
 `exit`                OBSERVER    info, unpaired: the broker's process on `node` ended (error = how;
                                   detail.asked: whether a fault did it)
+`replica`             OBSERVER    info, unpaired: what a node's replica of `key` holds after the faults, before
+                                  the drain (simulation): value = messages, detail.digest = which, in order
 `log`                 OBSERVER    info, unpaired: a line in a node's log that is never normal (error)
-`phase`               CONTROLLER  info, unpaired: detail.name = open, work, undo, serve, drain, collect
+`phase`               CONTROLLER  info, unpaired: detail.name = open, work, undo, serve, look, drain...
 `drain`               CONTROLLER  ok = complete for `key`; info = not, and why (error)
 `serve`               CONTROLLER  ok = every node serves again after all was undone; info = not, and why
 `interrupt`           CONTROLLER  info, unpaired: somebody asked to stop early

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 
 from chaos.kernel.clock import MILLISECOND, SECOND
@@ -11,7 +12,7 @@ from chaos.kernel.virtual import VirtualLoop
 from chaos.model.errors import BadInput, SplitbrainError
 from chaos.model.schedule import POWER_OFF, STOP, VERBS, WIPE, Action
 from chaos.model.trace import ROLE
-from clusters.base import Counts, Injected, LeaderView, QueueClient, Setup, Undone, Unknown
+from clusters.base import Counts, Held, Injected, LeaderView, QueueClient, Setup, Undone, Unknown
 from clusters.simulated import faults
 from clusters.simulated.channel import Channel
 from clusters.simulated.client import SimulatedClient
@@ -140,6 +141,18 @@ class SimulatedCluster:
         members = self._queues[queue]
         serving = sum(self._replica_problem(name, queue, leader) is None for name in members)
         return Counts(ready, unacked, serving, len(members))
+
+    def held(self) -> Sequence[Held]:
+        found = []
+        for queue, members in self._queues.items():
+            for name in members:
+                replica = self.replica(self.by_name[name], queue)
+                bodies = None if replica is None else self.protocol.contents(replica, queue)
+                if bodies is not None:
+                    found.append(
+                        Held(queue, name, len(bodies), blake2b(repr(bodies).encode(), digest_size=8).hexdigest())
+                    )
+        return found
 
     async def collect(self, directory: Path) -> Sequence[tuple[str, str]]:
         directory.mkdir(parents=True, exist_ok=True)

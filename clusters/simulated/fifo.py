@@ -84,6 +84,11 @@ class Fifo:
     def unacked_count(self) -> int:
         return sum(len(consumer.checked) for consumer in self.consumers.values())
 
+    def bodies(self) -> list[Any]:
+        """Every message that is not acknowledged, in the order in which they were published."""
+        held = [stored for consumer in self.consumers.values() for stored in consumer.checked.values()]
+        return [body for _, body, _ in sorted([*self.returned, *self.ready, *held], key=lambda stored: stored[0])]
+
     def pids(self) -> list[Pid]:
         """Every channel that the queue knows, in the order in which they came."""
         return list({**dict.fromkeys(self.enqueuers), **dict.fromkeys(pid for pid, _ in self.consumers)})

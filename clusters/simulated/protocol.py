@@ -72,6 +72,10 @@ class Protocol(ABC):
     def counts(self, leader: Replica) -> tuple[int, int]:
         """Ready and unacknowledged messages, as a leader has them."""
 
+    def contents(self, replica: Replica, queue: str) -> Sequence[Any] | None:
+        """The bodies of the messages that a replica holds of a queue, in order; None where it cannot be told."""
+        return None
+
     @abstractmethod
     def follows(self, replica: Replica, leader: Replica) -> bool:
         """Whether a replica follows that leader, and has all that it has committed."""

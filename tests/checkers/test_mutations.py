@@ -23,6 +23,7 @@ from tests.checkers import (
     test_leaders,
     test_messages,
     test_order,
+    test_replicas,
 )
 
 TESTS: dict[str, ModuleType] = {
@@ -33,6 +34,7 @@ TESTS: dict[str, ModuleType] = {
     "leaders": test_leaders,
     "messages": test_messages,
     "order": test_order,
+    "replicas": test_replicas,
 }
 MUTATIONS = [
     # messages
@@ -141,6 +143,11 @@ MUTATIONS = [
     ("faults", 'history.rows("undo", OK)', 'history.rows("undo", OK, INFO)'),
     ("faults", "max(said.get", "min(said.get"),
     ("faults", "bit=None if healed is None else", "bit=True if healed is None else"),
+    # replicas
+    ("replicas", "for row in rows}) > 1:", "for row in rows}) > 2:"),
+    ("replicas", 'history.detail(row)["digest"]', "history.value[row]"),
+    ("replicas", "if not any(len(rows) > 1 for rows in of_queue.values()):", "if not of_queue:"),
+    ("replicas", ">= most - fewest", ">= 10**9"),
     # exceptions
     ("exceptions", 'if not history.detail(row).get("asked")', ""),
     ("exceptions", 'for kind in options["fail_on"] if', "for kind in KINDS if"),

@@ -104,6 +104,10 @@ class Lavinmq(Protocol):
         fifos = [queue.fifo for queue in leading.queues.values()] if leading else []
         return sum(fifo.ready_count for fifo in fifos), sum(fifo.unacked_count for fifo in fifos)
 
+    def contents(self, replica: Replica, queue: str) -> Sequence[Any]:
+        left, _, _ = cast(Server, replica).store.load(queue)
+        return [body for _, body in left]
+
     def follows(self, replica: Replica, leader: Replica) -> bool:
         leading = cast(Server, leader).leader
         if replica is leader:

@@ -102,6 +102,10 @@ class MirroredQueue(Protocol):
         contents = cast(Mirror, leader).contents
         return len(contents.ready), len(contents.messages) - len(contents.ready)
 
+    def contents(self, replica: Replica, queue: str) -> Sequence[Any]:
+        messages = cast(Mirror, replica).contents.messages
+        return [messages[number][1] for number in sorted(messages)]
+
     def follows(self, replica: Replica, leader: Replica) -> bool:
         mirror, master = cast(Mirror, replica), cast(Mirror, leader)
         if master.frozen:

@@ -80,6 +80,9 @@ class QuorumQueue(Protocol):
         machine = cast(QuorumReplica, leader).machine
         return machine.ready_count, machine.unacked_count
 
+    def contents(self, replica: Replica, queue: str) -> Sequence[Any]:
+        return cast(QuorumReplica, replica).machine.bodies()
+
     def follows(self, replica: Replica, leader: Replica) -> bool:
         follower, raft = cast(QuorumReplica, replica), cast(QuorumReplica, leader)
         return follower is raft or (
