@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from chaos.search.prove.invariants import Violation
-from chaos.search.prove.model import Model
 from chaos.search.prove.symmetry import Symmetry
 from chaos.search.prove.world import Move, World, Worlds
 
@@ -148,8 +147,8 @@ class _Search:
         return found.cut is None
 
     def _retrace(self, last: World, kind: str) -> None:
-        """The way to the world from which that invariant is broken, from the first one on, with the names that the nodes
-        have there: what was explored is each world under the names that suited best."""
+        """The way to that world, from which an invariant is broken, and the step that breaks it: with names that stay,
+        since what was explored is each world under the names that suited best."""
         way: list[World] = []
         at: World | None = last
         while at is not None:

@@ -40,7 +40,7 @@ def witness(past: Chronicle, node: int, name: str, view: View) -> Chronicle | Vi
                 if term < view.term and (index >= len(view.log) or view.log[index] != entry):
                     text = f"{name} leads term {view.term} without entry {index + 1}, committed in term {term}"
                     return Violation("leader-completeness", text)
-            leaders = leaders[: view.term - 1] + (node,) + leaders[view.term :]
+            leaders = (*leaders[: view.term - 1], node, *leaders[view.term :])
         elif led != node:
             return Violation("two-leaders", f"term {view.term} has a second leader, {name}")
     for index in range(min(view.commit, len(committed))):

@@ -1,4 +1,4 @@
-"""What a protocol offers to be explored: its replica, its bounds, what of its state matters, and how it looks from outside.
+"""What a protocol offers to be explored: its replica, its bounds, what of its state matters, and how it looks.
 
 A bound is a setting. `terms`, `restarts` (each node's), `losses`, `duplications` and `in-flight` (all nodes' together)
 mean the same to every protocol; a protocol adds its own, and says which of them a timer is charged to.
@@ -37,8 +37,8 @@ class View(NamedTuple):
 
 
 class Disk(NamedTuple):
-    """A node's disk: its journal as a power-off leaves it (`durable`), as the sync that is under way will, and as a kill
-    does (`written`). `token`: of the sync that is under way; `wanted`: of the one that begins after it."""
+    """A node's disk: its journal as a power-off leaves it (`durable`), as it does once the sync that is under way is
+    complete (`moving`), and as a kill does. `token`: of that sync; `wanted`: of the one that begins after it."""
 
     durable: tuple[Record, ...] = ()
     moving: tuple[Record, ...] = ()
@@ -92,8 +92,12 @@ class Model(ABC):
         which this is so are taken for lost at once, which spares very many states."""
         return False
 
-    def charged(self, timer: int) -> str | None:
-        """The bound of each node that lets this timer fire; None if it may always."""
+    def forgets(self, core: Core, left: Mapping[str, int], message: Message) -> bool:
+        """Whether a message that such a node has sent does nothing but bring an answer that the node will ignore."""
+        return False
+
+    def charged(self, core: Core, timer: int) -> str | None:
+        """The bound of each node that lets this timer of such a node fire; None if it may always."""
         return None
 
     def within(self, view: View) -> bool:
@@ -105,8 +109,8 @@ class Model(ABC):
         return None
 
     @abstractmethod
-    def timer(self, name: int) -> str:
-        """A timer, in words."""
+    def timer(self, core: Core, name: int) -> str:
+        """What it means that a timer of such a node fires, in words."""
 
     @abstractmethod
     def message(self, message: Message) -> str:

@@ -27,6 +27,7 @@ SYNCED = "synced"  # the sync that is under way is complete
 KILL = "kill"  # the process dies, and starts with all that was written
 POWER = "power-off"  # the machine does, and starts with what was synced
 CONNECT = "connect"  # node: the connection to it is made anew
+DISCONNECT = "disconnect"  # node: it is taken for dead or out of reach
 PUBLISH = "publish"  # number
 
 Sent = tuple[tuple[str, Message], ...]  # target, message
@@ -69,6 +70,8 @@ class Node:
             run.synced()
         elif kind == CONNECT:
             replica.up(event[1])
+        elif kind == DISCONNECT:
+            replica.down(event[1], 0.0)
         else:
             request = self._model.publish(event[1])
             assert request is not None

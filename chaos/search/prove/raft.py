@@ -144,7 +144,7 @@ class RaftModel(Model):
             return True
         return bool(role != CANDIDATE if message[0] == VOTED else role != PRE_VOTE and not left["timeouts"])
 
-    def charged(self, timer: int) -> str | None:
+    def charged(self, core: Core, timer: int) -> str | None:
         return "timeouts" if timer == ELECTION_TIMER else "heartbeats"
 
     def publish(self, number: int) -> Message | None:
@@ -152,7 +152,7 @@ class RaftModel(Model):
 
     # --- in words
 
-    def timer(self, name: int) -> str:
+    def timer(self, core: Core, name: int) -> str:
         return "election time-out" if name == ELECTION_TIMER else "heartbeat"
 
     def message(self, message: Message) -> str:

@@ -11,7 +11,7 @@ from itertools import permutations
 from typing import Any
 
 from chaos.search.prove.invariants import NOBODY, Chronicle
-from chaos.search.prove.model import Core
+from chaos.search.prove.model import Core, Disk, View
 from chaos.search.prove.world import Letter, Local, World, Worlds
 
 Renaming = tuple[int, ...]  # the new number of each node
@@ -90,14 +90,10 @@ class _Renamer:
         """The number of a local with other names."""
         node, core, left = self._worlds.locals[number]
         model = self._worlds.model
-        renamed = model.normal(Core(*self._named(core[:2]), type(core.disk)(*self._named(core.disk))))
-        view = self._worlds.views[number]
-        found = self._worlds.local(Local(self._renaming[node], renamed, left), self._view(view))
-        self._locals[number] = found
+        renamed = model.normal(Core(self._named(core.state), core.timers, Disk(*self._named(core.disk))))
+        view = View(*self._named(self._worlds.views[number]))
+        found = self._locals[number] = self._worlds.local(Local(self._renaming[node], renamed, left), view)
         return found
-
-    def _view(self, view: Any) -> Any:
-        return type(view)(*self._named(view))
 
     def _letter(self, number: int) -> int:
         source, target, message = self._worlds.letters[number]

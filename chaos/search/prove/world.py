@@ -3,10 +3,10 @@
     (local of each node, chronicle, spent, letter, letter, ...)
 
 A local is a node's core and what it has left of its own bounds. Locals, letters and chronicles are numbered as they are
-first met. What an event does to a local is worked out once, on the replica's code, and then looked up: the nodes of very
-many worlds are in few states. `spent` is publishes, losses and duplications so far. Letters (messages under way) are in
-no order, for any may arrive next, and sorted. One that never arrives is lost: a loss needs no event of its own, but
-where `losses` asks for it.
+first met. What an event does to a local is worked out once, on the replica's code, and then looked up: the nodes of
+very many worlds are in few states. `spent` is publishes, losses and duplications so far. Letters (messages under way)
+are in no order, for any may arrive next, and sorted. One that never arrives is lost: a loss needs no event of its own,
+but where `losses` asks for it.
 
 An event that changes nothing and sends nothing is left out: the world after it can do only what this one can as well.
 """
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from chaos.search.prove.invariants import Chronicle, Violation, matching, witness
 from chaos.search.prove.model import RESTARTS, Core, Model, View
-from chaos.search.prove.node import CONNECT, DELIVER, FIRE, KILL, POWER, PUBLISH, SYNCED, Event, Node
+from chaos.search.prove.node import CONNECT, DELIVER, DISCONNECT, FIRE, KILL, POWER, PUBLISH, SYNCED, Event, Node
 
 World = tuple[int, ...]
 
@@ -26,7 +26,7 @@ World = tuple[int, ...]
 LOSE = "lose"
 REPEAT = "repeat"  # it is delivered, and still under way
 
-RECONNECTS = "reconnects"
+CONNECTIONS = (("reconnects", CONNECT), ("disconnects", DISCONNECT))
 LOSS = 1 << 10  # one of them in `spent`; publishes count from 1
 DUPLICATION = 1 << 20
 
@@ -48,7 +48,7 @@ class Letter(NamedTuple):
 
 
 class Move(NamedTuple):
-    """One step of a world: an event at a node, or what befalls a letter. `letter`: its number, where it is about one."""
+    """One step of a world: an event at a node, or what befalls a letter. `letter`: its number, if it is about one."""
 
     node: int
     event: Event
@@ -68,8 +68,8 @@ Step = tuple[Move, World, Violation | None]
 
 
 class Worlds:
-    """Everything that was met so far, by number. `memo`: whether results are looked up; without, the replica's code runs
-    for every step, which comes to the same."""
+    """Everything that was met so far, by number. `memo`: whether results are looked up; without, the replica's code
+    runs for every step, which comes to the same."""
 
     def __init__(self, model: Model, memo: bool = True) -> None:
         self.model = model
@@ -86,7 +86,7 @@ class Worlds:
         self._memo = memo
         self._own: dict[int, tuple[Result, ...]] = {}
         self._deliveries: dict[tuple[int, int], Result | None] = {}
-        self._targets: list[int] = []  # of each letter
+        self._ends: list[tuple[int, int]] = []  # of each letter: source and target
         self._dead: dict[tuple[int, int], bool] = {}
         self._publishes: dict[tuple[int, int], tuple[Result, ...]] = {}
         self._witnessed: dict[tuple[int, int], int | Violation] = {}
@@ -113,7 +113,7 @@ class Worlds:
         number = self._letter.setdefault(letter, len(self.letters))
         if number == len(self.letters):
             self.letters.append(letter)
-            self._targets.append(letter.target)
+            self._ends.append(letter[:2])
         return number
 
     def chronicle(self, chronicle: Chronicle) -> int:
@@ -166,19 +166,21 @@ class Worlds:
                     yield from self._step(world, again, under_way, spent + DUPLICATION)
             if may_lose:
                 move = Move(self.letters[letter].target, (LOSE,), letter)
-                yield move, world[: size + 1] + (spent + LOSS, *rest), None
+                yield move, (*world[: size + 1], spent + LOSS, *rest), None
 
     def _step(self, world: World, result: Result, letters: tuple[int, ...], spent: int) -> tuple[Step, ...]:
         """That step, if the network can hold what it sends."""
         move, local, sent, seen = result
         size, node = self.size, move[0]
-        after = world[:node] + (local,) + world[node + 1 : size]
+        after = (*world[:node], local, *world[node + 1 : size])
+        ends, dead = self._ends, self._dead
         if sent:
-            letters = tuple(sorted(letters + sent))
-        targets, dead = self._targets, self._dead
+            alive = [letter for letter in sent if not self._is_dead(after[ends[letter][1]], letter)]
+            letters = tuple(sorted([*letters, *alive]))
         letters = tuple([
             letter for letter in letters
-            if not (dead[pair] if (pair := (after[targets[letter]], letter)) in dead else self._is_dead(pair))
+            if node not in ends[letter]
+            or not (dead[pair] if (pair := (local, letter)) in dead else self._is_dead(local, letter))
         ])  # fmt: skip
         if self._in_flight and len(letters) > self._in_flight:
             return ()
@@ -191,7 +193,7 @@ class Worlds:
             else:
                 chronicle = known
                 violation = self._mismatch(after, node)
-        return ((move, after + (chronicle, spent, *letters), violation),)
+        return ((move, (*after, chronicle, spent, *letters), violation),)
 
     # --- what an event makes of a local
 
@@ -199,31 +201,33 @@ class Worlds:
         """Of the events that need nobody else."""
         node, core, left = self.locals[local]
         results = []
-        for event, bound in self._own_events(core):
+        for event, bound in self._own_events(node, core):
             remaining = left
             if bound is not None:
                 place = self._place[bound]
                 if not left[place]:
                     continue
-                remaining = left[:place] + (left[place] - 1,) + left[place + 1 :]
+                remaining = (*left[:place], left[place] - 1, *left[place + 1 :])
             results.append(self._result(local, Move(node, event), event, remaining))
         found = tuple(result for result in results if result is not None)
         if self._memo:
             self._own[local] = found
         return found
 
-    def _own_events(self, core: Core) -> Iterator[tuple[Event, str | None]]:
+    def _own_events(self, node: int, core: Core) -> Iterator[tuple[Event, str | None]]:
         """Each with the bound that it is charged to."""
         for timer in core.timers:
-            yield (FIRE, timer), self.model.charged(timer)
+            yield (FIRE, timer), self.model.charged(core, timer)
         if core.disk.token is not None:
             yield (SYNCED,), None
         yield (KILL,), RESTARTS
         if core.disk.durable != core.disk.written:
             yield (POWER,), RESTARTS
-        if RECONNECTS in self._place:
-            for name in self.model.nodes:
-                yield (CONNECT, name), RECONNECTS
+        for bound, kind in CONNECTIONS:
+            if bound in self._place:
+                for number, name in enumerate(self.model.nodes):
+                    if number != node:
+                        yield (kind, name), bound
 
     def _deliver(self, pair: tuple[int, int]) -> Result | None:
         local, number = pair
@@ -234,13 +238,16 @@ class Worlds:
             self._deliveries[pair] = result
         return result
 
-    def _is_dead(self, pair: tuple[int, int]) -> bool:
-        """Whether a letter will be ignored by its target, as long as there is one."""
-        local, number = pair
-        _, core, left = self.locals[local]
-        dead = self.model.ignores(core, dict(zip(self.model.each, left, strict=True)), self.letters[number].message)
-        self._dead[pair] = dead
-        return dead
+    def _is_dead(self, local: int, number: int) -> bool:
+        """Whether one end of a letter, in that state, makes it of no account for good."""
+        pair = (local, number)
+        if pair not in self._dead:
+            node, core, left = self.locals[local]
+            letter = self.letters[number]
+            of_no_account = self.model.ignores if letter.target == node else self.model.forgets
+            remaining = dict(zip(self.model.each, left, strict=True))
+            self._dead[pair] = of_no_account(core, remaining, letter.message)
+        return self._dead[pair]
 
     def _publish(self, key: tuple[int, int]) -> tuple[Result, ...]:
         local, number = key
