@@ -33,19 +33,32 @@ def spread(work: Callable[[Item], Done], items: Iterable[Item], jobs: int) -> It
         for item in items:
             yield item, work(item)
         return
-    with _pool(jobs) as pool:
-        waiting: deque[tuple[Item, Future[Done]]] = deque()
-        left = iter(items)
+    with crew(jobs) as pool:
+        yield from again(work, items, jobs, pool)
+
+
+def again(
+    work: Callable[[Item], Done], items: Iterable[Item], jobs: int, pool: ProcessPoolExecutor
+) -> Iterator[tuple[Item, Done]]:
+    """As `spread`, by a crew that goes on to other work afterwards: what is under way when it is closed is finished,
+    and comes to nothing."""
+    waiting: deque[tuple[Item, Future[Done]]] = deque()
+    left = iter(items)
+    try:
         while True:
             waiting += [(item, pool.submit(work, item)) for item in islice(left, jobs * AHEAD - len(waiting))]
             if not waiting:
                 return
             item, future = waiting.popleft()
             yield item, future.result()
+    finally:
+        for _, future in waiting:
+            future.cancel()
 
 
 @contextmanager
-def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+def crew(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes for `again`. They are ended where they are when something goes wrong, and in the end."""
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("forkserver"), initializer=_deaf)
     try:
         yield pool
