@@ -11,7 +11,7 @@ from chaos.kernel.streams import Streams
 from chaos.kernel.virtual import VirtualLoop, run_virtual
 from chaos.model.schedule import CUT, Action
 from chaos.model.settings import resolve
-from clusters.base import LeaderView, Setup, Unknown
+from clusters.base import LeaderView, QueueClient, Setup, Unknown
 from clusters.simulated.cluster import SimulatedCluster
 from clusters.simulated.quorum.queue import QuorumQueue
 
@@ -87,15 +87,46 @@ async def outcome(operation: Awaitable[object], patience: float = 5.0) -> str:
     return "ok"
 
 
-async def drain(cluster: SimulatedCluster, node: str) -> list[bytes]:
-    """Everything that is in the queue, polled and acknowledged at a node."""
+async def drain(cluster: SimulatedCluster, node: str, answered: bool = True) -> list[bytes]:
+    """Everything that is in the queue, polled and acknowledged at a node. `answered`: whether acks are known to have
+    taken effect."""
     client = await cluster.connect(node, "drain")
     bodies = []
     while (delivery := await client.get("q")) is not None:
         bodies.append(delivery.body)
-        assert await client.ack(delivery)
+        assert await client.ack(delivery) is answered
     await client.close()
     return bodies
 
 
-__all__ = ["SECOND", "Watcher", "cut", "drain", "outcome", "seconds", "served", "simulate"]
+class Producer:
+    """Publishes through one connection every 10 ms, and keeps what was confirmed, and when."""
+
+    def __init__(self, cluster: SimulatedCluster, client: QueueClient, name: str) -> None:
+        self.confirmed: dict[bytes, int] = {}
+        self._cluster = cluster
+        self._client = client
+        self._name = name
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def run(self, for_: float) -> None:
+        for number in range(int(for_ * 100)):
+            self._tasks.append(asyncio.ensure_future(self._one(b"%s-%d" % (self._name.encode(), number))))
+            await asyncio.sleep(0.01)
+
+    async def _one(self, body: bytes) -> None:
+        try:
+            await self._client.publish("q", body)
+        except Unknown:
+            return
+        self.confirmed[body] = self._cluster.loop.now()
+
+    def between(self, start: int, end: int) -> int:
+        return sum(start <= time < end for time in self.confirmed.values())
+
+
+async def producer(cluster: SimulatedCluster, node: str, name: str = "p") -> Producer:
+    return Producer(cluster, await cluster.connect(node, name), name)
+
+
+__all__ = ["SECOND", "Producer", "Watcher", "cut", "drain", "outcome", "producer", "seconds", "served", "simulate"]

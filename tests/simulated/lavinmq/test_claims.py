@@ -9,44 +9,13 @@ import pytest
 
 from chaos.kernel.clock import SECOND
 from chaos.model.schedule import CUT, KILL, PAUSE, POWER_OFF, STOP, Action
-from clusters.base import QueueClient, Unknown
+from clusters.base import Unknown
 from clusters.simulated.client import SimulatedClient
 from clusters.simulated.etcd.group import STORE
 from clusters.simulated.lavinmq.cluster import ETCD, LavinmqCluster
 from clusters.simulated.lavinmq.rules import CANDIDATES
 from tests.simulated.lavinmq.made import drain, led_by, others, server, simulate
-from tests.simulated.made import Watcher, cut, outcome, seconds, served
-
-
-class Producer:
-    """Publishes through one connection every 10 ms, and keeps what was confirmed, and when."""
-
-    def __init__(self, cluster: LavinmqCluster, client: QueueClient, name: str) -> None:
-        self.confirmed: dict[bytes, int] = {}
-        self._cluster = cluster
-        self._client = client
-        self._name = name
-        self._tasks: list[asyncio.Task[None]] = []
-
-    async def run(self, for_: float) -> None:
-        for number in range(int(for_ * 100)):
-            self._tasks.append(asyncio.ensure_future(self._one(b"%s-%d" % (self._name.encode(), number))))
-            await asyncio.sleep(0.01)
-
-    async def _one(self, body: bytes) -> None:
-        try:
-            await self._client.publish("q", body)
-        except Unknown:
-            return
-        self.confirmed[body] = self._cluster.loop.now()
-
-    def between(self, start: int, end: int) -> int:
-        return sum(start <= time < end for time in self.confirmed.values())
-
-
-async def producer(cluster: LavinmqCluster, node: str, name: str = "p") -> Producer:
-    return Producer(cluster, await cluster.connect(node, name), name)
-
+from tests.simulated.made import Watcher, cut, outcome, producer, seconds, served
 
 # --- a crashed leader's lease expires, and another leads within the time to live plus the election
 
