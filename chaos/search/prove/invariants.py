@@ -20,6 +20,11 @@ class Violation(NamedTuple):
     kind: str
     text: str
 
+    @classmethod
+    def mismatch(cls, one: str, other: str) -> Violation:
+        """Two nodes' logs do not match."""
+        return cls("log-matching", f"{one} and {other} have an entry in common, but not all before it")
+
 
 class Chronicle(NamedTuple):
     """`leaders`: who led each term, by number, from term 1 on. `committed`: the entries that anybody has taken for

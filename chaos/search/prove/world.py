@@ -290,7 +290,5 @@ class Worlds:
                 self._matching[key] = matching(self.views[one], self.views[other])
             if not self._matching[key]:
                 names = [self.model.nodes[self.locals[local].node] for local in key]
-                return Violation(
-                    "log-matching", f"{names[0]} and {names[1]} have the same entry, but not all before it"
-                )
+                return Violation.mismatch(*names)
         return None
