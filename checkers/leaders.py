@@ -27,7 +27,7 @@ import numpy as np
 
 from chaos.model.history import NONE, History, Ints
 from chaos.model.op import INFO
-from chaos.model.settings import Setting
+from chaos.model.settings import Setting, boolean
 from chaos.model.verdict import Anomaly, Result, Verdict
 from checkers.base import Checker, Split, first
 from checkers.columns import Rows, indices, publishes
@@ -93,6 +93,12 @@ class Leaders(Checker):
             (),
             'who is to lead each queue, one after the other, such as "n1,n2"; not set: whoever',
         ),
+        Setting(
+            "dual_confirm",
+            boolean,
+            True,
+            "confirms through two leaders of different terms at once break a promise; if not, they are counted only",
+        ),
     )
     split = Split.RUN
 
@@ -102,7 +108,8 @@ class Leaders(Checker):
         overlaps = list(_overlaps(held))
         backwards, restarts = _backwards(history, seen)
         succession = options["succession"]
-        anomalies = [*_two_leaders(history, seen), *backwards, *_dual_confirms(history, overlaps)]
+        dual = list(_dual_confirms(history, overlaps))
+        anomalies = [*_two_leaders(history, seen), *backwards, *(dual if options["dual_confirm"] else ())]
         anomalies += _unforeseen(history, held, succession)
         lengths = [end - start for one, other, start, end in overlaps if one.term != other.term]
         terms = {(view.key, view.term) for view in seen if view.role == LEADER and view.term is not None}
@@ -114,6 +121,7 @@ class Leaders(Checker):
             "overlaps": len(lengths),
             "restarts-backwards": restarts,
             **{kind: sum(anomaly.kind == kind for anomaly in anomalies) for kind in KINDS},
+            "dual-confirm": len(dual),
         }
         metrics = {
             "claims": [{"key": c.key, "node": c.node, "term": c.term, "start": c.start, "end": c.end} for c in held],
@@ -121,7 +129,8 @@ class Leaders(Checker):
             "longest_vacancy": _longest_vacancy(held),
         }
         if anomalies:
-            reason = ", ".join(f"{counts[kind]:,} {kind}" for kind in KINDS if counts[kind])
+            kinds = dict.fromkeys(anomaly.kind for anomaly in anomalies)
+            reason = ", ".join(f"{counts[kind]:,} {kind}" for kind in KINDS if kind in kinds)
             return Result(self.name, Verdict.INVALID, reason, counts, first(anomalies), metrics)
         if succession and held:
             return Result(self.name, Verdict.VALID, f"led in turn: {', '.join(succession)}", counts, (), metrics)

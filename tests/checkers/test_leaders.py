@@ -263,6 +263,14 @@ def _confirmed_through_both(story: Story) -> None:
     both_led(story)
 
 
+@case(result(Verdict.VALID, "one leader in each of 2 terms", dual_confirm=1, **STALE), dual_confirm=False)
+def _confirmed_through_both_where_only_terms_are_promised(story: Story) -> None:
+    both_lead(story)
+    story.at(6 * MS).publish(1, node="n1")
+    story.publish(2, node="n2")
+    both_led(story)
+
+
 @case(result(Verdict.VALID, "one leader in each of 2 terms", **STALE))
 def _confirmed_through_one_only(story: Story) -> None:
     both_lead(story)

@@ -160,11 +160,9 @@ class Leader:
 
     def _load(self, length: int) -> int:
         """Put what earlier leaders left into the queues. Who holds what was not replicated, so any may come again."""
-        records = self._server.log.records
-        consumed = {place: None for record in records if record[0] == CONFIRM for place in record[3]}
         length = min(length, self.point)
-        for place, record in enumerate(records[:length]):
-            if record[0] == MESSAGE and place not in consumed:
+        for place, record in self._server.log.left():
+            if place < length:
                 self._queue(record[2]).ready.append((place, record[5], 1))
         self.commit = length
         return length

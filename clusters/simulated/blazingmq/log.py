@@ -7,7 +7,7 @@ ever synced.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 # Records of the log: (kind, lease, ...)
@@ -40,6 +40,13 @@ class Log:
     def summary(self) -> Summary:
         """What another node needs to see where its log meets this one."""
         return tuple(self._leases)
+
+    def left(self) -> Iterator[tuple[int, Entry]]:
+        """The messages that were not consumed, each with its place."""
+        consumed = {place: None for record in self.records if record[0] == CONFIRM for place in record[3]}
+        for place, record in enumerate(self.records):
+            if record[0] == MESSAGE and place not in consumed:
+                yield place, record
 
     def append(self, entry: Entry) -> None:
         """Add a record."""

@@ -43,7 +43,7 @@ class Blazingmq(Protocol):
         Setting("heartbeat_broadcast", duration, "500ms", "pause between a leader's heartbeats"),
         Setting("heartbeat_check", duration, "250ms", "pause between a follower's looks at when it heard the last one"),
         Setting("heartbeat_miss_count", integer(1), 5, "heartbeats in a row whose absence costs a leader its follower"),
-        Setting("peer_patience", duration, "5s", "silence after which a node gives up its connection to another"),
+        Setting("peer_patience", duration, "4s", "silence after which a node gives up its connection to another"),
         Setting("scouting", boolean, True, "ask whether one would be supported before one stands"),
         Setting("cession", boolean, True, "whoever gives up its leadership tells all"),
         Setting("quorum", integer(0), 0, "supporters that make a leader, itself among them; 0 = N/2+1"),
@@ -102,6 +102,9 @@ class Blazingmq(Protocol):
         leading = cast(Server, leader).leading
         fifos = leading.queues.values() if leading else ()
         return sum(fifo.ready_count for fifo in fifos), sum(fifo.unacked_count for fifo in fifos)
+
+    def contents(self, replica: Replica, queue: str) -> Sequence[Any]:
+        return [record[5] for _, record in cast(Server, replica).log.left() if record[2] == queue]
 
     def follows(self, replica: Replica, leader: Replica) -> bool:
         follower, leads = cast(Server, replica), cast(Server, leader)
