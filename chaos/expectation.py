@@ -47,7 +47,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """verdict: that the runs are to have. anomalies: an invalid run must show one of these ("checker.kind").
+    """verdict: that the runs are to have. anomalies: each run must show one of these ("checker.kind").
 
     measure: a number of each run, "checker.count"; between: its least and greatest; ratio: the least and greatest of
     its median divided by that of the runs that it is compared with.
@@ -152,8 +152,8 @@ def _anomalies(table: Mapping[str, Any], where: str, verdict: Verdict | None) ->
     for anomaly in named:
         if not isinstance(anomaly, str) or not _ANOMALY.fullmatch(anomaly):
             raise BadKey(f"{where}.anomaly", f"{anomaly!r} is not checker.kind, such as messages.lost")
-    if named and verdict is not Verdict.INVALID:
-        raise BadKey(f"{where}.anomaly", "an anomaly is what makes a run invalid: write valid = false")
+    if named and verdict in (None, Verdict.VALID):
+        raise BadKey(f"{where}.anomaly", 'an anomaly makes a run invalid, or unknown: write valid = false, or "unknown"')
     if verdict is Verdict.INVALID and not named:
         raise BadKey(where, 'why is it to be invalid? write anomaly = "messages.lost", or another')
     return named
