@@ -21,10 +21,13 @@ from markupsafe import Markup
 
 from chaos.model.history import History
 from chaos.model.op import PROCESS_NAMES, Op
+from chaos.model.trace import Trace
 from chaos.model.verdict import WINDOW, Anomaly, Result, Verdict, merge
 from results import plots, text
 from results.journey import Step, journey, message_of, row_of
 from results.operations import operations
+from results.scene import of_anomaly, scene
+from results.spacetime import spacetime
 from results.store import RunDirectory
 from results.timeline import Timeline, timeline
 
@@ -43,7 +46,7 @@ _ORDER = (Verdict.INVALID, Verdict.UNKNOWN, Verdict.VALID, Verdict.NOT_APPLICABL
 @dataclass(frozen=True, slots=True)
 class Shown:
     """An anomaly with its evidence: the ops that show it, for a lost message what became of it, and for an order that
-    cannot be a picture of the operations (those of `detail.window`)."""
+    cannot be a picture of the operations (those of `detail.window`). `spacetime`: who said what to whom meanwhile."""
 
     anomaly: Anomaly
     ops: list[Op]
@@ -52,6 +55,7 @@ class Shown:
     steps: list[Step]
     message: int | None
     picture: Markup
+    spacetime: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ def draw(
     scenario_text = _text(directory.scenario)
     scenario = _guard(lambda: tomllib.loads(scenario_text)) or {}
     line = (_guard(lambda: timeline(history)) if history is not None else None) or Timeline(0, 0)
+    trace = _guard(lambda: Trace.loads(_text(directory.trace)))
     return _template().render(
         run=directory.id,
         record=record,
@@ -88,7 +93,8 @@ def draw(
         figures=_guard(lambda: _figures(history, line)) or [],
         results=in_order(results),
         evidence={
-            result.checker: [_shown(history, line, anomaly) for anomaly in result.anomalies] for result in results
+            result.checker: [_shown(history, line, trace, anomaly) for anomaly in result.anomalies]
+            for result in results
         },
         throughput=_plot(lambda: plots.throughput(history, line) if history is not None else Markup("")),
         latency=_plot(lambda: plots.latency(history, line) if history is not None else Markup("")),
@@ -172,6 +178,7 @@ def _facts(scenario: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, 
         f"{nemesis.get('name')}" + (f" ({', '.join(kinds)})" if (kinds := nemesis.get("kinds")) else "")
         for nemesis in scenario.get("nemesis", [])
     ]
+    nemeses += [f"{fault.get('nemesis')}: {fault.get('target', 'one')}" for fault in scenario.get("fault", [])]
     rate = f", {workload['rate']:g} publishes/s" if isinstance(workload.get("rate"), int | float) else ""
     return {
         "Broker": str(cluster.get("broker", record.get("broker", "?"))),
@@ -199,17 +206,19 @@ def _figures(history: History | None, line: Timeline) -> list[tuple[str, str]]:
     ]
 
 
-def _shown(history: History | None, line: Timeline, anomaly: Anomaly) -> Shown:
+def _shown(history: History | None, line: Timeline, trace: Trace | None, anomaly: Anomaly) -> Shown:
     told = {key: value for key, value in anomaly.detail.items() if key != WINDOW}
     detail = json.dumps(told, sort_keys=True, default=str) if told else ""
     if history is None:
-        return Shown(anomaly, [], 0, detail, [], None, Markup(""))
+        return Shown(anomaly, [], 0, detail, [], None, Markup(""), Markup(""))
     rows = [row for op in anomaly.ops[:ROWS_SHOWN] if (row := row_of(history, op)) is not None]
     message = message_of(history, anomaly.ops) if anomaly.kind == "lost" else None
     steps = _guard(lambda: journey(history, line, message)) or [] if message is not None else []
     window = anomaly.detail.get(WINDOW)
     picture = _plot(lambda: operations(history, line, window)) if window else Markup("")
-    return Shown(anomaly, [history[row] for row in rows], len(anomaly.ops) - len(rows), detail, steps, message, picture)
+    said = _plot(lambda: spacetime(scene(trace, *of_anomaly(history, line, anomaly)))) if trace else Markup("")
+    ops = [history[row] for row in rows]
+    return Shown(anomaly, ops, len(anomaly.ops) - len(rows), detail, steps, message, picture, said)
 
 
 def _op_counts(history: History | None) -> list[tuple[str, list[int]]]:

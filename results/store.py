@@ -5,6 +5,7 @@ schedule.json    the faults that were planned                       verdict.json
 ledger.jsonl     the faults as they were injected and undone        junit.xml      the same for CI
 versions.json    what it ran with                                   report.html    the same for people
 history.arrows   while it runs; then history.parquet                run.json       what the run is, and its status
+trace.json       every message, of a run that was shrunk
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class RunDirectory:
         self.junit = path / "junit.xml"
         self.report = path / "report.html"
         self.record = path / "run.json"
+        self.trace = path / "trace.json"
 
     def write(self, path: Path, text: str) -> None:
         """Raises SplitbrainError when it cannot be written, such as on a full disk; then nothing changed."""

@@ -29,6 +29,7 @@ COMMANDS = {
     "claims": "Hold brokers to their promises: which design keeps which, under which fault.",
     "explore": "Run many seeds of a simulated scenario, to find what can go wrong.",
     "replay": "Run a stored run once more: the same history, or how often it recurs.",
+    "shrink": "Make a run with an anomaly as small as can be, and a test of it.",
     "check": "Judge a stored run or a history file again.",
     "show": "Show a run's verdict and why.",
     "list": "List runs, brokers, nemeses, workloads or checkers.",

@@ -6,8 +6,11 @@ the run's clock; where there is no clock, as in an exhaustive search, the number
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+
+SCHEMA = 1
 
 # Kinds of happenings. A protocol may add its own; a diagram shows those that it does not know by their label.
 START = "start"  # a process begins, in a new life
@@ -68,6 +71,34 @@ class Trace:
     messages: tuple[Message, ...] = ()
     happenings: tuple[Happening, ...] = ()
     cuts: tuple[Cut, ...] = ()
+
+    def dumps(self) -> str:
+        """As JSON text, a row a line."""
+        parts = [(name, asdict(self)[name]) for name in ("messages", "happenings", "cuts")]
+        written = [
+            f'"{name}": [' + ",".join("\n  " + json.dumps(list(row.values())) for row in rows) + "]"
+            for name, rows in parts
+        ]
+        return f'{{"schema": {SCHEMA}, "lines": {json.dumps(self.lines)},\n' + ",\n".join(written) + "}\n"
+
+    @staticmethod
+    def loads(text: str) -> Trace:
+        """Read back what `dumps` wrote. Raises ValueError for text that is no trace of this version."""
+        data = json.loads(text)
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            raise ValueError(f"not a trace of schema {SCHEMA}")
+        try:
+            return Trace(
+                tuple(data["lines"]),
+                tuple(
+                    Message(time, source, target, arrival, label, tuple(ids), term)
+                    for time, source, target, arrival, label, ids, term in data["messages"]
+                ),
+                tuple(Happening(*row) for row in data["happenings"]),
+                tuple(Cut(*row) for row in data["cuts"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a whole trace: {error}") from error
 
 
 class Recording:

@@ -26,6 +26,8 @@ def keep(store: Store, trial: Trial) -> RunDirectory:
         directory.write(directory.schedule, trial.schedule.dumps())
         directory.write_json(directory.versions, {**versions(), **trial.outcome.versions})
         directory.keep_history(trial.outcome.history)
+        if trial.trace is not None:
+            directory.write(directory.trace, trial.trace.dumps())
         publish(directory, trial.outcome.history, list(trial.results.values()))
         directory.finish(DONE)
     return directory

@@ -13,7 +13,7 @@ from chaos.model.history import History
 from chaos.model.op import INVOKE
 from chaos.model.schedule import CUT, Action, Fault, Schedule
 from nemesis.partition import HALVES, ISOLATE, ONE_NODE
-from nemesis.targets import CLIENTS
+from nemesis.targets import CLIENTS, PINNED
 
 
 def pinned(schedule: Schedule, history: History) -> tuple[Fault, ...]:
@@ -29,7 +29,8 @@ def pinned(schedule: Schedule, history: History) -> tuple[Fault, ...]:
             time, actions = came[fault.id]
             placed = replace(fault, at=max(time - begun, 0), trigger=None, after=0)
             target = _whom(fault, actions)
-            faults.append(placed if target is None else replace(placed, target=target, draw=0))
+            args = {key: value for key, value in fault.args.items() if key != PINNED}
+            faults.append(placed if target is None else replace(placed, target=target, draw=0, args=args))
     return tuple(sorted(faults, key=lambda fault: (fault.at, fault.id)))
 
 

@@ -86,7 +86,10 @@ def shorter(case: Scenario) -> Iterator[Scenario]:
 def briefer(case: Scenario) -> Iterator[Scenario]:
     """A fault that is in force for less time."""
     for number, fault in enumerate(case.faults):
-        for duration in below(fault.duration, SECOND // 1000):
+        within = case.workload.time_ns - fault.at if fault.trigger is None else fault.duration  # the end undoes it
+        for duration in sorted(
+            {*below(fault.duration, SECOND // 1000), min(within, fault.duration)} - {fault.duration}
+        ):
             yield _with(case, number, replace(fault, duration=duration))
 
 

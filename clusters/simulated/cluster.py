@@ -70,6 +70,7 @@ class SimulatedCluster:
         await self._until(lambda: not any(self._why_not(name) for name in self.nodes), "the nodes do not come up")
 
     async def down(self) -> None:
+        self.network.recording = None
         for node in self.by_name.values():
             if node.state != DOWN:
                 node.die("the run is over")
