@@ -15,7 +15,19 @@ from typing import TYPE_CHECKING, Any
 from clusters.simulated.blazingmq.log import CONFIRM, MESSAGE, POINT, Entry, Summary, advance, common
 from clusters.simulated.blazingmq.rules import ACK_EARLY, ACTIVE, APPEND, DATA, PULL, PUSH_ONLY, STRONG
 from clusters.simulated.channel import RESUME
-from clusters.simulated.fifo import APPLIED, CHECKOUT, DELIVER, DOWN, ENQUEUE, OK, RESUMED, SETTLE, Consumer, Fifo
+from clusters.simulated.fifo import (
+    APPLIED,
+    CHECKOUT,
+    DELIVER,
+    DEQUEUE,
+    DOWN,
+    ENQUEUE,
+    OK,
+    RESUMED,
+    SETTLE,
+    Consumer,
+    Fifo,
+)
 from clusters.simulated.replica import LOG, MONITOR, REPLY, SEND, WRITE, Message, Pid
 
 if TYPE_CHECKING:
@@ -27,8 +39,8 @@ class Leader:
     synchronisation point is in it, 0 before. `commit`: how much of it has taken effect."""
 
     __slots__ = (
-        "_flushed", "_matches", "_pulling", "_seen", "_sent", "_server", "_states", "_touched", "_waiting", "active",
-        "commit", "point", "queues", "term",
+        "_flushed", "_matches", "_polls", "_pulling", "_seen", "_sent", "_server", "_states", "_touched", "_waiting",
+        "active", "commit", "point", "queues", "term",
     )  # fmt: skip
 
     def __init__(self, server: Server) -> None:
@@ -44,7 +56,8 @@ class Leader:
         self._matches: dict[str, int] = {}  # and how much of it each is known to have
         self._flushed = len(server.log)
         self._waiting: dict[int, list[tuple[Pid, Any]]] = {}  # place in the log -> whose publish is to be acknowledged
-        self._seen: dict[Pid, dict[int, int]] = {}  # where each publish of each channel is
+        self._seen: dict[tuple[Pid, str], dict[int, int]] = {}  # where each publish of each channel to a queue is
+        self._polls: dict[int, Message] = {}  # place in the log -> who asks what there is, once we know that we lead
         self._touched: dict[str, None] = {}
 
     # --- synchronising
@@ -137,7 +150,7 @@ class Leader:
         self.active = True
         for place, record in enumerate(self._server.log.records):
             if record[0] == MESSAGE:
-                self._seen.setdefault(record[3], {})[record[4]] = place
+                self._seen.setdefault((record[3], record[2]), {})[record[4]] = place
         self._server.effects.append((LOG, "notice", f"is active in term {self.term} with {self.point} records"))
         for node in self._sent:
             self._server.effects.append((SEND, node, (ACTIVE, self.term)))
@@ -156,6 +169,9 @@ class Leader:
                 fifo.apply(place, (ENQUEUE, pid, waiting[0][1], fifo.enqueuers.get(pid, 1), body))
                 for again in waiting[1:]:
                     fifo.replies.setdefault(again[0], []).append((again[1], OK))
+            elif place in self._polls:
+                *poll, name = self._polls.pop(place)
+                self._queue(name).apply(0, tuple(poll))
         self.commit = length
 
     def _load(self, length: int) -> int:
@@ -185,10 +201,14 @@ class Leader:
             places = tuple(held[number][0] for number in b if number in held)
             if places:
                 self._server.log.append((CONFIRM, self.term, name, places))
+        elif kind == DEQUEUE and not fifo.ready_count and self._server.consistency == STRONG:
+            self._polls[len(self._server.log)] = request  # nothing, if nobody else leads
+            self._server.log.append((POINT, self.term))
+            return
         fifo.apply(0, (kind, pid, corr, a, b))
 
     def _publish(self, fifo: Fifo, name: str, pid: Pid, corr: Any, number: int, body: Any) -> None:
-        seen = self._seen.setdefault(pid, {})
+        seen = self._seen.setdefault((pid, name), {})
         place = seen.get(number)
         if place is None:
             log = self._server.log
@@ -213,8 +233,8 @@ class Leader:
 
     def ended(self, pid: Pid) -> None:
         """A channel is gone."""
-        self._seen.pop(pid, None)
         for name, fifo in self.queues.items():
+            self._seen.pop((pid, name), None)
             self._touched[name] = None
             fifo.apply(0, (DOWN, pid, None, None, None))
 
@@ -268,14 +288,15 @@ class Leader:
             tuple((name, fifo.snapshot()) for name, fifo in self.queues.items()),
             tuple(self._states.items()), tuple(self._sent.items()), tuple(self._matches.items()),
             tuple((place, tuple(waiting)) for place, waiting in self._waiting.items()),
-            tuple((pid, tuple(places.items())) for pid, places in self._seen.items()), tuple(self._touched),
+            tuple((key, tuple(places.items())) for key, places in self._seen.items()), tuple(self._polls.items()),
+            tuple(self._touched),
         )  # fmt: skip
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Become the leader that `snapshot` was asked of."""
         (
             self.term, self.active, self.point, self.commit, self._pulling, self._flushed, queues, states, sent,
-            matches, waiting, seen, touched,
+            matches, waiting, seen, polls, touched,
         ) = state  # fmt: skip
         self.queues = {}
         for name, fifo in queues:
@@ -284,5 +305,6 @@ class Leader:
             self.queues[name].leading = True
         self._states, self._sent, self._matches = dict(states), dict(sent), dict(matches)
         self._waiting = {place: list(publishers) for place, publishers in waiting}
-        self._seen = {pid: dict(places) for pid, places in seen}
+        self._seen = {key: dict(places) for key, places in seen}
+        self._polls = dict(polls)
         self._touched = dict.fromkeys(touched)
