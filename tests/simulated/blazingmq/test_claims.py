@@ -144,8 +144,7 @@ def test_a_node_whose_disk_is_wiped_never_wins_for_its_term_is_over_so_it_had_be
             assert await lost(cluster, one) == 0
         return cluster.leader() is not None
 
-    settings = {} if pinned is None else {"leader": pinned}
-    assert simulate(main, **settings) is leads
+    assert simulate(main, leader=pinned) is leads
 
 
 def test_a_leader_that_is_not_there_cannot_be_pinned() -> None:
