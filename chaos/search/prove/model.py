@@ -20,7 +20,7 @@ COMMON_BOUNDS = (
     Setting(RESTARTS, integer(0), 1, "each node: how often it crashes and starts again"),
     Setting("losses", integer(0), 0, "messages taken off the network (beside those that just never arrive)"),
     Setting("duplications", integer(0), 0, "messages delivered once more than they were sent"),
-    Setting("in-flight", integer(0), 0, "messages under way at once; 0 = any number"),
+    Setting("in-flight", integer(0), 0, "how many of the messages under way at once ever arrive; 0 = any number"),
     Setting("slow-disk", integer(0, 1), 0, "1: a sync is complete at any later time; 0: at once"),
 )
 

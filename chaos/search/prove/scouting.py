@@ -41,7 +41,7 @@ NAMES = {
     SCOUTED: "I would",
     PROPOSE: "proposal",
     SUPPORT: "support",
-    HEARTBEAT: "heartbeat",
+    HEARTBEAT: "I lead",
     STALE: "stale",
     CEDE: "cession",
     LEAVE: "leave",

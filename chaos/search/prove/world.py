@@ -13,7 +13,9 @@ An event that changes nothing and sends nothing is left out: the world after it 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from chaos.search.prove.invariants import Chronicle, Violation, matching, witness
@@ -95,7 +97,7 @@ class Worlds:
         self._publications = limits.get("publishes", 0)
         self._losses = limits["losses"]
         self._duplications = limits["duplications"]
-        self._in_flight = limits["in-flight"]
+        self._in_flight = limits["in-flight"] or sys.maxsize
         self._place = {bound: place for place, bound in enumerate(model.each)}
 
     # --- numbers
@@ -169,7 +171,7 @@ class Worlds:
                 yield move, (*world[: size + 1], spent + LOSS, *rest), None
 
     def _step(self, world: World, result: Result, letters: tuple[int, ...], spent: int) -> tuple[Step, ...]:
-        """That step, if the network can hold what it sends."""
+        """That step: one world, or where more are under way than may arrive, one for each choice of those that do."""
         move, local, sent, seen = result
         size, node = self.size, move[0]
         after = (*world[:node], local, *world[node + 1 : size])
@@ -182,8 +184,6 @@ class Worlds:
             if node not in ends[letter]
             or not (dead[pair] if (pair := (local, letter)) in dead else self._is_dead(local, letter))
         ])  # fmt: skip
-        if self._in_flight and len(letters) > self._in_flight:
-            return ()
         chronicle = world[size]
         violation = None
         if seen:
@@ -193,7 +193,10 @@ class Worlds:
             else:
                 chronicle = known
                 violation = self._mismatch(after, node)
-        return ((move, (*after, chronicle, spent, *letters), violation),)
+        if len(letters) <= self._in_flight:
+            return ((move, (*after, chronicle, spent, *letters), violation),)
+        kept = dict.fromkeys(combinations(letters, self._in_flight))
+        return tuple([(move, (*after, chronicle, spent, *some), violation) for some in kept])
 
     # --- what an event makes of a local
 
