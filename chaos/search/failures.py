@@ -58,14 +58,14 @@ def failures(history: History, results: Mapping[str, Result]) -> tuple[Failure, 
 
 
 def shape(history: History, spans: Sequence[FaultSpan], anomaly: Anomaly) -> tuple[str, ...]:
-    """The kinds of the faults in force at some moment between the first and the last op of an anomaly; where there is
-    none, that of the fault nearest to it in time. The controller's own ops, such as the drain that shows a loss, are no
-    part of that: they come long after whatever did it."""
+    """The kinds of the faults in force at the last op of an anomaly; where there is none, that of the fault nearest to
+    it in time. The controller's own ops, such as the drain that shows a loss, are no part of that: they come long after
+    whatever did it."""
     rows = np.flatnonzero(np.isin(history.index, anomaly.ops) & (history.process != CONTROLLER))
     if not len(rows) or not spans:
         return ()
-    first, last = int(history.time[rows[0]]), int(history.time[rows[-1]])
-    in_force = [span for span in spans if span.asked <= last and span.end >= first]
+    moment = int(history.time[rows[-1]])
+    in_force = [span for span in spans if span.asked <= moment <= span.end]
     if not in_force:
-        in_force = [min(spans, key=lambda span: max(span.asked - last, first - span.end))]
+        in_force = [min(spans, key=lambda span: max(span.asked - moment, moment - span.end))]
     return tuple(sorted({what(span.nemesis, span.kind) for span in in_force}))
