@@ -34,6 +34,7 @@ from results.timeline import Timeline
 COMMON = 12  # of messages with the same label that carry nothing of the journey: more are left out, all of them
 MOST = 160  # messages drawn beside those of the journey
 ROOM = 20_000_000  # ns before and after what is shown
+LATELY = 10 * 10**9  # ns before the first message in which a fault may have to do with it
 AWAY = ("starting", "paused", "out", "down")  # roles of a replica that serves nobody
 
 GOOD, BAD, FAULT, LEADS, PLAIN = "good", "bad", "fault", "leader", "plain"
@@ -132,15 +133,15 @@ def of_anomaly(history: History, line: Timeline, anomaly: Anomaly) -> tuple[Focu
 
 
 def _window(trace: Trace, focus: Focus, told: Sequence[Saying]) -> tuple[int, int]:
-    """From the cut that was in force, or the first message, to the last thing that is to be told."""
+    """From the first message, or what hurt the cluster lately or still does, to the last thing that is to be told."""
     times = [message.time for message in trace.messages if set(message.carries) & set(focus.ids)]
     times += [time for time in (focus.begin, focus.end) if time is not None]
     if not times:
         everything = [message.time for message in trace.messages] + [one.time for one in trace.happenings]
         return min(everything, default=0), max(everything, default=0)
     first, last = min(times), max([*times, *(saying.time for saying in told)])
-    before = [cut.begin for cut in trace.cuts if cut.begin <= last and (cut.end is None or cut.end >= first)]
-    before += [one.time for one in trace.happenings if one.kind in (CRASH, PAUSE) and first - one.time < 10**10]
+    before = [cut.begin for cut in trace.cuts if cut.end is None or cut.end >= first - LATELY]
+    before += [one.time for one in trace.happenings if one.kind in (CRASH, PAUSE) and one.time >= first - LATELY]
     return min([first, *(time for time in before if time <= first)]) - ROOM, last + ROOM
 
 

@@ -23,7 +23,7 @@ WIDTH = 1080
 HUES = 8  # colours of terms: classes t0 to t7
 _LEFT, _TOP, _FOOT = 92, 46, 54
 _LINE = 15  # height of a line of words
-_LETTER = 6.1  # width of a letter, px
+_LETTER = 6.5  # width of a letter, px
 _LEAST = 100_000  # ns that are one step of time
 _MARKS = {GOOD: "✓", BAD: "✗", FAULT: "⚡", LEADS: "★"}
 

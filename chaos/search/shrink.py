@@ -154,31 +154,33 @@ class _Search:
 
         ddmin(case.faults, first)
 
-    def _first(self, cases: list[Scenario], less: int | None = None) -> int | None:
-        """Take the first that shows the anomaly, and publishes so many messages less, if that is asked."""
-        for number, (case, published) in enumerate(self._results(cases)):
+    def _first(self, cases: Sequence[Scenario], less: int | None = None) -> int | None:
+        """Take the first that shows the anomaly, and publishes so many messages less, if that is asked; its number."""
+        for number, published in self._results(cases):
             if published is not None and (less is None or published <= self.smallest.published - less):
-                self.smallest = replace(self.smallest, case=case, published=published)
+                self.smallest = replace(self.smallest, case=cases[number], published=published)
                 self._told(self.smallest)
                 return number
         return None
 
-    def _results(self, cases: list[Scenario]) -> Iterator[tuple[Scenario, int | None]]:
-        """Each case with what came of it, in order; what was run before is not run again."""
-        keys = [repr(case) for case in cases]
-        fresh = [Attempt(case, self._anomaly) for case, key in zip(cases, keys, strict=True) if key not in self._known]
+    def _results(self, cases: Sequence[Scenario]) -> Iterator[tuple[int, int | None]]:
+        """The number of each case with what came of it, in order; what was run before is not run again."""
+        numbers: dict[str, int] = {}
+        for number, case in enumerate(cases):
+            numbers.setdefault(repr(case), number)
+        fresh = [Attempt(cases[number], self._anomaly) for key, number in numbers.items() if key not in self._known]
         if self.pool is None:
             running: Iterator[tuple[Attempt, int | None]] = ((one, attempt(one)) for one in fresh)
         else:
             running = again(attempt, fresh, self._jobs, self.pool)
-        for case, key in zip(cases, keys, strict=True):
+        for key, number in numbers.items():
             if key not in self._known:
                 if time.monotonic() > self._deadline:
                     raise _Spent
                 self._known[key] = next(running)[1]
                 self.smallest = replace(self.smallest, tried=self.smallest.tried + 1)
                 self._told(self.smallest)
-            yield case, self._known[key]
+            yield number, self._known[key]
 
     def _say(self, by: str) -> None:
         self.smallest = replace(self.smallest, by=by)
