@@ -35,11 +35,12 @@ class Splitbrain:
         path = self._directory / scenario
         try:
             loaded = load(path)
-            if loaded.cluster.on != SIMULATED:
-                pytest.fail(f"{path}: its cluster is on {loaded.cluster.on}; only simulated ones are run here", False)
-            return trial(loaded)
+            if loaded.cluster.on == SIMULATED:
+                return trial(loaded)
+            problem = f"{path}: its cluster is on {loaded.cluster.on}; only simulated ones are run here"
         except SplitbrainError as error:
-            pytest.fail(str(error), pytrace=False)
+            problem = str(error)
+        pytest.fail(problem, pytrace=False)
 
     def is_valid(self, scenario: str | Path) -> Trial:
         """Run it, and fail unless every checker is content."""
@@ -63,7 +64,7 @@ def splitbrain(request: pytest.FixtureRequest) -> Splitbrain:
 
 
 def explained(done: Trial, scenario: str, only: str = "") -> str:
-    """What is wrong with a run, in lines; of a lost message, what became of it."""
+    """What is wrong with a run, in lines; of the first lost message, what became of it."""
     history = done.outcome.history
     line = timeline(history)
     lines = [f"{scenario} is {done.verdict}"]
@@ -72,9 +73,9 @@ def explained(done: Trial, scenario: str, only: str = "") -> str:
             continue
         lines.append(f"{name}: {result.reason}")
         found = [anomaly for anomaly in result.anomalies if only in ("", f"{name}.{anomaly.kind}")]
-        for anomaly in found[:TOLD]:
+        for number, anomaly in enumerate(found[:TOLD]):
             lines.append(f"  {name}.{anomaly.kind}: {anomaly.message}")
-            message = message_of(history, anomaly.ops) if anomaly.kind == "lost" else None
+            message = message_of(history, anomaly.ops) if anomaly.kind == "lost" and number == 0 else None
             for step in journey(history, line, message) if message is not None else ():
                 lines.append(f"    {moment(step.time):>10}  {step.text}")
         if len(found) > TOLD:

@@ -199,7 +199,7 @@ def _stretches(happenings: Iterable[Happening], begin: int, end: int) -> tuple[S
 
     for one in happenings:
         now = (state, leads, term)
-        if one.kind == ROLE:
+        if one.kind == ROLE and state != "down":
             now = ("away" if one.label in AWAY else "up"), one.label == LEADER, one.term
         elif one.kind in (CRASH, PAUSE):
             now = ("down", False, None) if one.kind == CRASH else ("still", leads, term)
@@ -271,8 +271,10 @@ def _of_journey(journey: Sequence[Message]) -> list[Saying]:
             node = message.target if message.source == client else message.source
             ids = ", ".join(map(str, message.carries))
             time = message.time if message.source == client or message.arrival is None else message.arrival
-            missed = "" if message.arrival is not None else ", and that is lost on the way"
-            said.append(Saying(time, text.format(client=client, node=node, ids=ids) + missed, tone, client))
+            told = text.format(client=client, node=node, ids=ids)
+            if message.arrival is None:
+                told, tone = f"{told}, and that is lost on the way", FAULT
+            said.append(Saying(time, told, tone, client))
     return said
 
 

@@ -225,7 +225,9 @@ def _arrow(layout: Layout, message: Message, end: int, style: str) -> Markup:
     if lost:
         parts.append(svg.element("path", class_="miss", d=f"M{x2 - 4:g} {y2 - 4:g}l8 8m0 -8l-8 8"))
     if message.label and message.label != HEARTBEAT:
-        parts.append(svg.text((x1 + x2) / 2, (y1 + y2) / 2 - 4, message.label, "arrow-name"))
+        share = min(0.5, 40 / max(abs(x2 - x1), 1))  # near its source, so that answers do not lie upon questions
+        place = round(x1 + share * (x2 - x1), 1), round(y1 + share * (y2 - y1) - 4, 1)
+        parts.append(svg.text(*place, message.label, "arrow-name"))
     return svg.element("g", *parts, class_=f"arrow {style}{' lost' if lost else ''}")
 
 
