@@ -32,7 +32,7 @@ class Earned(Checker):
     no trace, or what they were to hurt, a clock say, was down all the while. With faults = "none":
     unasked-fault. With progress = "required": nothing-confirmed. With progress = "forbidden": forbidden-progress
     (invalid): a publish invoked and confirmed while faults were surely in force, from `grace` after they were;
-    nothing-asked: none was even invoked then; nothing-confirmed, at no time: then it shows nothing that none was.
+    nothing-asked: none was even invoked then, and no connection refused; nothing-confirmed, at no time: then it shows nothing that none was.
     """
 
     name = "earned"
@@ -82,7 +82,8 @@ class Earned(Checker):
                 told = first(_forbidden(history, int(published.row[at]), int(published.end[at])) for at in first_ones)
                 reason = f"{len(bad):,} publishes confirmed while that was forbidden"
                 return Result(self.name, Verdict.INVALID, reason, counts, told)
-            if not inside(barred, begun, begun).any():
+            refused = history.time[history.rows("open", INFO)]  # a broker that is gone is not even asked
+            if not inside(barred, begun, begun).any() and not inside(barred, refused, refused).any():
                 doubts.append(Anomaly("nothing-asked", "nothing was published while progress was forbidden"))
         if doubts:
             reason = "; ".join(dict.fromkeys(doubt.message for doubt in doubts))

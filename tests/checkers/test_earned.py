@@ -208,6 +208,15 @@ def _nothing_asked(story: Story) -> None:
     majority_down(story, publish_at=None)
 
 
+@case(result(Verdict.VALID, "1 confirmed under 1 fault", confirmed=1, faults=1, bit=1), progress="forbidden")
+def _nobody_let_in_to_ask(story: Story) -> None:
+    story.publish(1)
+    story.at(SECOND).inject("f1", "n1")
+    op = story.at(3 * SECOND).begin(0, "open", node="n1")
+    story.end(op, INFO, error="refused")
+    story.at(5 * SECOND).undo("f1")
+
+
 @case(unknown("nothing-confirmed", "no publish was confirmed in the whole run", faults=1, bit=1), progress="forbidden")
 def _nothing_ever_confirmed(story: Story) -> None:
     story.inject("f1", "n1")
