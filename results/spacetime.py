@@ -136,7 +136,7 @@ def _walls(scene: Scene, layout: Layout) -> list[Markup]:
                     "g",
                     svg.element("title", said),
                     svg.element("rect", class_="wall", **place),
-                    svg.element("rect", class_="wall-hatch", **place),
+                    svg.element("rect", class_="wall-hatch", fill="url(#hatch)", **place),
                     class_="cut",
                 )
             )
@@ -289,7 +289,9 @@ def _key(kind: str, x: float, y: float) -> Markup:
         return svg.element("g", line, cross, class_=f"arrow {style}")
     if kind == "cut":
         place = {"x": x, "y": y - 7, "width": 24, "height": 14}
-        return svg.element("rect", class_="wall", **place) + svg.element("rect", class_="wall-hatch", **place)
+        return svg.element("rect", class_="wall", **place) + svg.element(
+            "rect", class_="wall-hatch", fill="url(#hatch)", **place
+        )
     if kind == "leads":
         box = svg.element("rect", x=x + 4, y=y - 5, width=16, height=10, rx=3)
         return svg.element("g", box, class_="leads t0")
