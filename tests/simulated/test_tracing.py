@@ -23,7 +23,7 @@ def traced(broker: str, **cluster: Any) -> Trial:
     return trial(scenario.from_data(told), traced=True)
 
 
-@pytest.mark.parametrize("broker", ["rabbitmq-quorum", "rabbitmq-mirrored", "lavinmq"])
+@pytest.mark.parametrize("broker", ["rabbitmq-quorum", "rabbitmq-mirrored", "lavinmq", "blazingmq"])
 def test_tracing_changes_nothing(broker: str) -> None:
     done = traced(broker)
     again = trial(done.scenario)
@@ -31,7 +31,7 @@ def test_tracing_changes_nothing(broker: str) -> None:
     assert again.trace is None
 
 
-@pytest.mark.parametrize("broker", ["rabbitmq-quorum", "rabbitmq-mirrored", "lavinmq"])
+@pytest.mark.parametrize("broker", ["rabbitmq-quorum", "rabbitmq-mirrored", "lavinmq", "blazingmq"])
 def test_each_publish_and_its_confirm_are_in_the_trace(broker: str) -> None:
     done = traced(broker)
     assert done.trace is not None
