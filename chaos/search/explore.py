@@ -110,7 +110,7 @@ class Exploration:
         return {
             "valid": self.verdict.to_json(),
             "seeds": self.seeds,
-            **{verdict.value: self.verdicts.get(verdict, 0) for verdict in _COUNTED},
+            "verdicts": {verdict.value: self.verdicts.get(verdict, 0) for verdict in _COUNTED},
             "failures": [found.to_json() for found in self.found.values()],
             "unknowns": [{"seed": seed.seed, "why": dict(seed.why)} for seed in self.unknowns],
             "coverage": self.coverage.to_json(),
