@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from chaos.model.schedule import CUT, Action, Fault
 from chaos.model.settings import BadKey, Setting, boolean, choices, optional, text
 from nemesis.base import Nemesis, View
-from nemesis.targets import ALL, CLIENTS, LEADER, ONE, Link, between, in_order
+from nemesis.targets import ALL, CLIENTS, FOLLOWER, LEADER, ONE, Link, between, hurt, in_order
 from nemesis.timing import Chosen, deck, series, timing
 
 HALVES, ONE_NODE, RING, BRIDGE, ISOLATE, ONE_WAY = "halves", "one", "majorities-ring", "bridge", "leader", "one-way"
@@ -104,7 +104,10 @@ class Partition(Nemesis):
         return series(self.name, options, span, random, choose)
 
     def resolve(self, fault: Fault, view: View) -> tuple[Action, ...]:
-        named = [name for name in fault.target.split("+") if name in view.nodes]
+        told = hurt(FOLLOWER, view, fault.draw) if fault.target == FOLLOWER else fault.target.split("+")
+        named = [name for name in told if name in view.nodes]
+        if fault.target == FOLLOWER and not named:
+            return ()
         cut = self._cut(fault.kind, view, named, Random(fault.draw))
         service = fault.args.get("service")
         links = [] if service == CLIENTS else cut.links

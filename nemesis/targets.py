@@ -12,7 +12,8 @@ from chaos.model.settings import BadKey, Setting
 from nemesis.base import View
 
 ONE, MINORITY, MAJORITY, LEADER, ALL = "one", "minority", "majority", "leader", "all"
-ROLES = (ONE, MINORITY, MAJORITY, LEADER, ALL)
+FOLLOWER = "follower"
+ROLES = (ONE, MINORITY, MAJORITY, LEADER, FOLLOWER, ALL)
 CLIENTS = "clients"
 PINNED = "pinned"  # in a fault's args: the actions that it is, as JSON data, whoever has the role of its target by then
 
@@ -51,6 +52,9 @@ def hurt(target: str, view: View, draw: int) -> tuple[str, ...]:
     nodes = view.nodes
     if target == LEADER:
         return (view.leader,) if view.leader in nodes else ()
+    if target == FOLLOWER:
+        others = [node for node in nodes if node != view.leader]
+        return (Random(draw).choice(others),) if view.leader is not None and others else ()
     if target in ROLES:
         count = {ONE: min(1, len(nodes)), MINORITY: max(0, len(nodes) - 1) // 2, ALL: len(nodes)}
         chosen = Random(draw).sample(nodes, count.get(target, min(len(nodes) // 2 + 1, len(nodes))))

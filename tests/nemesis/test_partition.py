@@ -12,6 +12,7 @@ from chaos.model.schedule import Action, Fault
 from chaos.model.settings import BadKey, resolve
 from nemesis.base import View
 from nemesis.partition import KINDS, Cut, Partition, bridge, halves, isolate, majorities_ring, one_way
+from nemesis.targets import between, hurt, in_order
 
 THREE = ("n1", "n2", "n3")
 FIVE = ("n1", "n2", "n3", "n4", "n5")
@@ -79,6 +80,15 @@ def test_one_way() -> None:
 def test_what_a_cluster_is_told(kind: str, nodes: tuple[str, ...], hurt: str, cut: str) -> None:
     expected = Action("cut", tuple(f"n{number}" for number in hurt), {"links": links(cut), "service": None})
     assert act(kind, nodes, draw=7) == (expected,)
+
+
+def test_a_follower_is_parted_from_the_others_and_nobody_without_a_leader() -> None:
+    nemesis, nodes = Partition(), ("n1", "n2", "n3")
+    fault = Fault("partition-1", "partition", "one", 0, 1, target="follower", draw=3)
+    (action,) = nemesis.resolve(fault, View(nodes, "n1"))
+    apart = hurt("follower", View(nodes, "n1"), 3)[0]
+    assert action.args["links"] == in_order(between([apart], [node for node in nodes if node != apart]), nodes)
+    assert nemesis.resolve(fault, View(nodes, None)) == ()
 
 
 def test_without_a_leader_none_is_isolated() -> None:

@@ -56,6 +56,13 @@ def test_sizes(count: int, draw: int) -> None:
         assert chosen == hurt(role, View(nodes, "n1"), draw)
 
 
+def test_a_follower_is_anybody_but_the_leader() -> None:
+    assert {hurt("follower", View(THREE, "n2"), draw) for draw in range(50)} == {("n1",), ("n3",)}
+    assert {hurt("follower", View(("n1", "n2"), "n3"), draw) for draw in range(50)} == {("n1",), ("n2",)}
+    assert hurt("follower", View(THREE, None), draw=1) == ()
+    assert hurt("follower", View(("n1",), "n1"), draw=1) == ()
+
+
 def test_every_node_can_be_the_one() -> None:
     assert {hurt("one", View(THREE, None), draw) for draw in range(50)} == {("n1",), ("n2",), ("n3",)}
 
@@ -75,7 +82,7 @@ def test_targets_that_mean_nobody_are_left_out_or_refused() -> None:
     ("value", "problem"),
     [
         (["leadr"], "'leadr' is neither a role nor nodes such as \"n1+n3\"; did you mean 'leader'?"),
-        ("one,n0", "'n0' is neither a role nor nodes such as \"n1+n3\"; known: all, leader"),
+        ("one,n0", "'n0' is neither a role nor nodes such as \"n1+n3\"; known: all, follower, leader"),
         ([3], "3 is neither a role nor nodes"),
         ([["one"]], "['one'] is neither a role nor nodes"),
         ([], "[] is not a list of targets"),
