@@ -11,10 +11,12 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from chaos.model.settings import BadKey, format_duration, parse_duration
 from chaos.model.verdict import Result, Verdict, merge
+from checkers.base import several
 
 ALL = "all"
 _ANOMALY = re.compile(r"[a-z-]+\.[A-Za-z_-]+")
@@ -63,7 +65,7 @@ class Expectation:
 
     def wanted(self, seeds: int) -> int:
         """How many of so many seeds must meet it."""
-        return self.at_least if isinstance(self.at_least, int) else -int(-self.at_least * seeds // 1)
+        return self.at_least if isinstance(self.at_least, int) else ceil(round(self.at_least * seeds, 6))
 
     def says(self) -> str:
         """In a few words: "messages.lost in 50% of the seeds"."""
@@ -76,7 +78,7 @@ class Expectation:
             return f"median {self.measure}, ratio {_range(None, *self.ratio)}"
         share = self.at_least
         most = (
-            f"{share} seeds" if isinstance(share, int) else "all seeds" if share == 1 else f"{share:.0%} of the seeds"
+            several(share, "seed") if isinstance(share, int) else "all seeds" if share == 1 else f"{share:.0%} of the seeds"
         )
         return f"{' and '.join(parts)} in {most}"
 
@@ -153,7 +155,9 @@ def _anomalies(table: Mapping[str, Any], where: str, verdict: Verdict | None) ->
         if not isinstance(anomaly, str) or not _ANOMALY.fullmatch(anomaly):
             raise BadKey(f"{where}.anomaly", f"{anomaly!r} is not checker.kind, such as messages.lost")
     if named and verdict in (None, Verdict.VALID):
-        raise BadKey(f"{where}.anomaly", 'an anomaly makes a run invalid, or unknown: write valid = false, or "unknown"')
+        raise BadKey(
+            f"{where}.anomaly", 'an anomaly makes a run invalid, or unknown: write valid = false, or "unknown"'
+        )
     if verdict is Verdict.INVALID and not named:
         raise BadKey(where, 'why is it to be invalid? write anomaly = "messages.lost", or another')
     return named
