@@ -77,10 +77,11 @@ class Expectation:
         if self.ratio is not None:
             return f"median {self.measure}, ratio {_range(None, *self.ratio)}"
         share = self.at_least
-        most = (
-            several(share, "seed") if isinstance(share, int) else "all seeds" if share == 1 else f"{share:.0%} of the seeds"
-        )
-        return f"{' and '.join(parts)} in {most}"
+        if isinstance(share, int):
+            many = several(share, "seed")
+        else:
+            many = "all seeds" if share == 1 else f"{share:.0%} of the seeds"
+        return f"{' and '.join(parts)} in {many}"
 
     def judge(self, seen: Sequence[Seen]) -> Judgement:
         """Whether what was seen, seed by seed, is what was expected."""
