@@ -6,8 +6,12 @@ mark is taken between the earliest call among its unmarked deliveries and the ea
 moment in between is within one that it may be, or before the return of a repeat that then is it. A message that was
 seen with marks only was taken before, unseen: on a credit of a channel that dropped, or for a consumer whose node the
 broker held for down, and gave the message to another, while its client's credit stayed open. So that may have been at
-any time since its put was called. If all unmarked deliveries of a message begin after another one of it returned,
-none can be the first.
+any time since its put was called.
+
+If all unmarked deliveries of a message begin after another one of it returned, none can be the first, and no moment is
+left for its first taking. That is a contradiction of the message's own, whatever the others did, and `unmarked` tells
+it. The others are judged without that message: an order of all, without all that concerns one message, is an order of
+the rest, so what is wrong with the rest is wrong with the whole.
 
 A message that was never seen may be in the hands of such a consumer. It is judged only where it cannot be: the queue
 was drained after its put, and so was seen to hold nothing back.
@@ -40,13 +44,14 @@ def at_least_once(calls: Calls, marked: Mask, drained: Mask) -> Calls:
     """Puts, and the first taking of each message, as far as it is known. marked: by row, deliveries marked as
     redelivered. drained: by row, puts after which the queue was seen to be empty.
 
-    Of a message's deliveries that which returned first stands for them. `unmarked` must have found nothing."""
+    Of a message's deliveries that which returned first stands for them. Messages of which none can be the first (see
+    `unmarked`) are left out, so a taking never returns before its call."""
     value = _numbered(calls)
     many = int(value.max(initial=-1)) + 1
     put, seen = np.flatnonzero(calls.f == F.PUT), _seen(calls)
     begin, end = _span(calls, value, seen, marked, many)
     plain = np.bincount(value[seen[~marked[seen]]], minlength=many)
-    unseen = end == NEVER
+    unseen, impossible = end == NEVER, begin > end
     of_put = value[put]
     only_marked = (plain[of_put] == 0) & ~unseen[of_put]
     np.minimum.at(begin, of_put[only_marked], calls.call[put[only_marked]])
@@ -60,8 +65,8 @@ def at_least_once(calls: Calls, marked: Mask, drained: Mask) -> Calls:
     alone[plain != 1] = -1
 
     keep = np.ones(len(calls), dtype=np.bool_)
-    keep[seen] = first[seen]
-    keep[put] = drained[put] | ~unseen[of_put]
+    keep[seen] = first[seen] & ~impossible[value[seen]]
+    keep[put] = (drained[put] | ~unseen[of_put]) & ~impossible[of_put]
     rows = np.flatnonzero(keep)
     taken = first[rows]
     call, ret, channel = calls.call[rows], _over(calls, put[~keep[put]])[rows], calls.channel[rows]

@@ -77,6 +77,46 @@ def _again_before_its_ack_is_known(story: Story) -> None:
     story.deliver(17, process=11, redelivered=True)
 
 
+UNMARKED = "message 17 was delivered to process 11 without a mark after it had been delivered, marked as redelivered, "
+UNMARKED += "to process 10"
+SWAPPED = "message 23 was confirmed before 29 was published, yet 29 was consumed first, by process 4, and 23 only "
+SWAPPED += "then, by process 5"
+
+
+@case(
+    result(
+        Verdict.INVALID, "no order explains these 3 operations: not-marked-though-redelivered",
+        Anomaly("not-marked-though-redelivered", UNMARKED, (2, 3, 4, 5), {"engine": "monitor", "window": [2, 3, 4, 5]}),
+        operations=3,
+    )
+)  # fmt: skip
+def _new_after_it_was_delivered_again(story: Story) -> None:
+    story.publish(17)
+    story.deliver(17, redelivered=True)
+    story.deliver(17, process=11, redelivered=False)
+
+
+@case(
+    result(
+        Verdict.INVALID, "no order explains these 7 operations: inversion",
+        Anomaly(
+            "inversion", SWAPPED, (2, 3, 4, 5, 10, 11, 12, 13),
+            {"engine": "monitor", "window": [2, 3, 4, 5, 10, 11, 12, 13]},
+        ),
+        Anomaly("not-marked-though-redelivered", UNMARKED, (6, 7, 8, 9), {"engine": "monitor", "window": [6, 7, 8, 9]}),
+        operations=7,
+    )
+)  # fmt: skip
+def _new_after_it_was_delivered_again_while_others_are_swapped(story: Story) -> None:
+    story.publish(17)
+    story.publish(23)
+    story.publish(29)
+    story.deliver(17, redelivered=True)
+    story.deliver(17, process=11, redelivered=False)
+    story.deliver(29, process=4, redelivered=False)
+    story.deliver(23, process=5, redelivered=False)
+
+
 @case(result(Verdict.NOT_APPLICABLE, "no operation of a fifo-queue", operations=0, objects=0))
 def _nothing(story: Story) -> None:
     story.drain()

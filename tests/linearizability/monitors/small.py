@@ -203,3 +203,35 @@ def deliveries(rng: Random) -> list[Op]:
         if op.f is F.TAKE and op.ret is not None and not op.mark:
             plain[op.out] = plain.get(op.out, 0) + 1
     return [op if op.f is F.PUT or (not op.mark and plain.get(op.out) == 1) else op._replace(channel=-1) for op in ops]
+
+
+def dying_consumers(rng: Random) -> list[Op]:
+    """A queue that is sometimes asked by a consumer that dies, whose messages come again with a mark; often spoilt."""
+    ops: list[Op] = []
+    queue: list[int] = []
+    returned: list[int] = []
+    fresh = iter(range(1, 30))
+    for _ in range(rng.randint(2, 9)):
+        what = rng.random()
+        if what < 0.4:
+            queue.append(next(fresh))
+            ops.append(Op(F.PUT, queue[-1], None, 0, None if rng.random() < 0.1 else 0))
+        elif what < 0.5 and queue:
+            returned.append(queue.pop(0))  # taken, and not seen
+            if rng.random() < 0.5:
+                ops.append(Op(F.TAKE, None, None, 0, None))
+        elif what < 0.6 and returned:
+            ops.append(Op(F.TAKE, None, rng.choice(returned), 0, 0, mark=True))
+        elif what < 0.7 and not queue:
+            ops.append(Op(F.TAKE, None, None, 0, 0))
+        elif queue:
+            returned.append(queue.pop(0))
+            ops.append(Op(F.TAKE, None, returned[-1], 0, 0))
+    if rng.random() < 0.6 and ops:
+        place = rng.randrange(len(ops))
+        if rng.random() < 0.5:
+            ops[place] = ops[place]._replace(mark=ops[place].f is F.TAKE and not ops[place].mark)
+        else:
+            other = rng.randrange(len(ops))
+            ops[place], ops[other] = ops[other], ops[place]
+    return [op._replace(process=rng.randrange(3)) for op in spread(rng, ops)]
