@@ -13,7 +13,7 @@ from chaos.search.prove.invariants import Violation
 from chaos.search.prove.symmetry import Symmetry
 from chaos.search.prove.world import Move, World, Worlds
 
-LOOK_EVERY = 2048  # worlds between looks at the clock
+LOOK_EVERY = 256  # worlds between looks at the clock
 _MAXRSS = 1 if sys.platform == "darwin" else 1024  # bytes in ru_maxrss's unit
 
 
@@ -92,6 +92,7 @@ class _Search:
         self._waiting: list[World] = []
         self._next: list[World] = []
         self._looked = 0
+        self._since = LOOK_EVERY
 
     def run(self) -> None:
         first = self._canonical(self._worlds.first())
@@ -113,8 +114,11 @@ class _Search:
             if len(parents) >= most:
                 found.cut = STATES
                 return False
-            if not len(parents) % LOOK_EVERY and not self._may_go_on():
-                return False
+            if not self._since:
+                self._since = LOOK_EVERY
+                if not self._may_go_on():
+                    return False
+            self._since -= 1
             for _, after, violation in steps(world):
                 found.states += 1
                 if violation is not None:

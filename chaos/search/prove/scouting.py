@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from chaos.model.settings import Setting, integer
-from chaos.search.prove.model import COMMON_BOUNDS, RESTARTS, Core, Model, View
+from chaos.search.prove.model import RESTARTS, Core, Model, View, common_bounds
 from clusters.simulated.blazingmq.election import Elector
 from clusters.simulated.blazingmq.rules import (
     CANDIDATE,
@@ -59,7 +59,7 @@ class ScoutingModel(Model):
         Setting("heartbeats", integer(0), 0, "each node: how often it sends heartbeats as leader, beside its first"),
         Setting(DISCONNECTS, integer(0), 0, "each node: how often it takes another for unavailable"),
         Setting("ledger", integer(0, 1), 0, "1: a restart finds the last leader's term; 0: its own, as specified"),
-        *COMMON_BOUNDS,
+        *common_bounds(in_flight=0),
     )
     each = ("scoutings", "heartbeats", DISCONNECTS, RESTARTS)
     mutations = ELECTION_MUTATIONS
