@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import containers, linearizability, overhead, shrink, simulation
+from benchmarks import containers, linearizability, overhead, search, shrink, simulation
 from benchmarks.machine import describe
 
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "simulation": simulation.main,
+    "search": search.main,
     "shrink": shrink.main,
     "overhead": overhead.main,
     "linearizability": linearizability.main,
