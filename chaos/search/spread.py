@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -59,7 +61,7 @@ def again(
 @contextmanager
 def crew(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes for `again`. They are ended where they are when something goes wrong, and in the end."""
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("forkserver"), initializer=_deaf)
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("forkserver"), initializer=_begin)
     try:
         yield pool
     except BaseException:
@@ -71,6 +73,14 @@ def crew(jobs: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def _deaf() -> None:
-    """Ctrl-C is for whoever started this."""
+def _begin() -> None:
+    """Ctrl-C is for whoever started this; and when that is gone, by whatever, so is this."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
