@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from chaos.controller import Interrupted
 from chaos.expectation import Expectation, Judgement, Seen, measured, seen
+from chaos.model.errors import SplitbrainError
+from chaos.model.verdict import Verdict
 from chaos.scenario import SIMULATED, Scenario
 from chaos.search.keep import keep
 from chaos.search.spread import spread
@@ -50,8 +53,22 @@ def work(suite: Suite, store: Path, kept: str) -> Iterator[Work]:
 
 
 def look(work: Work) -> tuple[Seen, str | None]:
-    """Run one simulated seed: what it showed, and the id under which it is kept."""
+    """Run one simulated seed: what it showed, and the id under which it is kept. A run that fails shows nothing.
+
+    Raises KeyboardInterrupt when it was interrupted.
+    """
+    try:
+        return _look(work)
+    except Interrupted:
+        raise KeyboardInterrupt from None
+    except SplitbrainError as error:
+        return Seen(work.scenario.seed, Verdict.UNKNOWN, why=str(error)), None
+
+
+def _look(work: Work) -> tuple[Seen, str | None]:
     done = trial(work.scenario)
+    if done.outcome.interrupted:
+        raise KeyboardInterrupt
     measure = work.expect.measure
     found = seen(work.scenario.seed, done.results, measure)
     if work.versus is not None and measure is not None:
