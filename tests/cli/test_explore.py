@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -162,7 +163,7 @@ def test_ctrl_c_in_the_middle_of_a_run_leaves_what_was_done(tmp_path: Path) -> N
             store = Store(tmp_path / jobs)
             while not (store.path.is_dir() and seeds(store)):
                 assert process.poll() is None
-            process.send_signal(signal.SIGINT)
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to all of them
             out, err = process.communicate(timeout=60)
         assert process.returncode == 130, err
         assert "with --resume it goes on from there" in err
