@@ -24,6 +24,7 @@ from clusters.simulated.blazingmq.rules import (
     LEADER,
     LEAVE,
     LEDGER,
+    NONE,
     PERSISTED,
     PROPOSE,
     SCOUT,
@@ -62,7 +63,7 @@ class ScoutingModel(Model):
         *common_bounds(in_flight=0),
     )
     each = ("scoutings", "heartbeats", DISCONNECTS, RESTARTS)
-    mutations = ELECTION_MUTATIONS
+    mutations = tuple(mutation for mutation in ELECTION_MUTATIONS if mutation != NONE)
     invariants = ("one leader a term",)
 
     def replica(self, me: str) -> Replica:
@@ -127,10 +128,10 @@ class ScoutingModel(Model):
         if role == LEADER:
             return "heartbeat"
         if role == CANDIDATE:
-            return "the election's time is over"
+            return "its election's time is over"
         if leader is not None or tentative is not None:
-            return f"{leader or tentative} was silent"
-        return "scouting's time is over" if scouting else "scouts"
+            return f"gives up {leader or tentative}, which was silent"
+        return "its scouting's time is over" if scouting else "scouts"
 
     def message(self, message: Message) -> str:
         return f"{self.label(message)}, term {message[1]}"

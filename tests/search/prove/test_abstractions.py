@@ -82,7 +82,7 @@ def test_a_node_does_the_same_from_its_normal_form(
             break
         move, after, _ = random.choice(ahead)
         ((name, event),) = events(worlds, [move])
-        said = {letter for letter in after[worlds.size + 2 :]} - {letter for letter in world[worlds.size + 2 :]}
+        said = set(after[worlds.size + 2 :]) - set(world[worlds.size + 2 :])
         cores[name], view, sent = nodes[name].after(cores[name], event)
         world = after
         local = worlds.locals[world[move.node]]

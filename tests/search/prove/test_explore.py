@@ -22,7 +22,7 @@ SMALL: tuple[tuple[str, dict[str, int]], ...] = (
 )
 
 
-# Each of two nodes: has not knocked; its knock is under way; it has arrived. What the other has heard follows from that.
+# Each of two nodes: has not knocked; its knock is under way; it has arrived. What the other has heard follows.
 @pytest.mark.parametrize(
     ("bounds", "worlds", "unlike"),
     [
