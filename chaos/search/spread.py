@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
@@ -41,7 +41,7 @@ def spread(work: Callable[[Item], Done], items: Iterable[Item], jobs: int) -> It
 
 def again(
     work: Callable[[Item], Done], items: Iterable[Item], jobs: int, pool: ProcessPoolExecutor
-) -> Iterator[tuple[Item, Done]]:
+) -> Generator[tuple[Item, Done], None, None]:
     """As `spread`, by a crew that goes on to other work afterwards: what is under way when it is closed is finished,
     and comes to nothing."""
     waiting: deque[tuple[Item, Future[Done]]] = deque()
