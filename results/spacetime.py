@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from itertools import pairwise
 
@@ -29,9 +29,10 @@ _MARKS = {GOOD: "✓", BAD: "✗", FAULT: "⚡", LEADS: "★"}
 
 
 class Layout:
-    """Where lines and times are."""
+    """Where lines and times are; `when`: a time as it is written."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, when: Callable[[int], str] = moment) -> None:
+        self.when = when
         count = len(scene.lines)
         gap = min(120.0, max(52.0, 470.0 / max(count - 1, 1)))
         self.columns = {line: round(_LEFT + 36 + gap * number, 1) for number, line in enumerate(scene.lines)}
@@ -75,11 +76,11 @@ class Layout:
         return ordered, places
 
 
-def spacetime(scene: Scene, title: str = "What was said between whom") -> Markup:
-    """The diagram as inline SVG; its colours are CSS classes of the page."""
+def spacetime(scene: Scene, title: str = "What was said between whom", when: Callable[[int], str] = moment) -> Markup:
+    """The diagram as inline SVG; its colours are CSS classes of the page. `when`: how a time is written."""
     if not scene.lines:
         return Markup("")
-    layout = Layout(scene)
+    layout = Layout(scene, when)
     parts = [
         _defs(),
         *_walls(scene, layout),
@@ -130,7 +131,7 @@ def _walls(scene: Scene, layout: Layout) -> list[Markup]:
         for begin, end in _spans(scene, one, other):
             top, bottom = layout.y(begin), layout.y(end)
             place = {"x": left, "y": top, "width": max(right - left, 4), "height": max(round(bottom - top, 1), 2)}
-            said = f"nothing passes between {one} and {other}, {moment(begin)} to {moment(end)}"
+            said = f"nothing passes between {one} and {other}, {layout.when(begin)} to {layout.when(end)}"
             walls.append(
                 svg.element(
                     "g",
@@ -167,7 +168,7 @@ def _times(scene: Scene, layout: Layout) -> list[Markup]:
         y = layout.y(time)
         if y - last >= _LINE:
             parts += [
-                svg.text(_LEFT - 8, y + 4, moment(time), "label"),
+                svg.text(_LEFT - 8, y + 4, layout.when(time), "label"),
                 svg.horizontal(y, _LEFT, layout.words - 12, "grid"),
             ]
             last = y
@@ -194,7 +195,7 @@ def _state(stretch: Stretch, x: float, layout: Layout) -> list[Markup]:
     parts = [svg.vertical(x, top, bottom, style)]
     if stretch.leads and stretch.state != "down":
         term = "" if stretch.term is None else f" in term {stretch.term}"
-        title = svg.element("title", f"leads{term}, {moment(stretch.begin)} to {moment(stretch.end)}")
+        title = svg.element("title", f"leads{term}, {layout.when(stretch.begin)} to {layout.when(stretch.end)}")
         bar = svg.element("rect", x=x - 5, y=top, width=10, height=max(round(bottom - top, 1), 3), rx=3)
         parts.append(svg.element("g", title, bar, class_=f"leads t{(stretch.term or 0) % HUES}"))
         if stretch.term is not None and bottom - top > 16:
@@ -214,10 +215,9 @@ def _arrow(layout: Layout, message: Message, end: int, style: str) -> Markup:
     y2 = y1 + 8 if message.arrival is None else layout.y(min(message.arrival, end))
     ids = f" of {', '.join(map(str, message.carries))}" if message.carries else ""
     term = f", term {message.term}" if message.term is not None else ""
-    when = "never arrived" if message.arrival is None else f"arrived {moment(message.arrival)}"
-    said = (
-        f"{message.label or 'message'}{ids}, {message.source} to {message.target}{term}: sent {moment(message.time)}, "
-    )
+    when = "never arrived" if message.arrival is None else f"arrived {layout.when(message.arrival)}"
+    who = f"{message.label or 'message'}{ids}, {message.source} to {message.target}{term}"
+    said = f"{who}: sent {layout.when(message.time)}, "
     parts = [
         svg.element("title", said + when),
         svg.element("line", x1=x1, y1=y1, x2=x2, y2=y2, **({} if lost else {"marker_end": f"url(#tip-{style})"})),
@@ -241,7 +241,7 @@ def _words(scene: Scene, layout: Layout) -> list[Markup]:
         words = saying.text if len(saying.text) <= most else saying.text[: most - 1] + "…"
         mark = svg.text(layout.words, y + 4, _MARKS.get(saying.tone, "·"), f"mark {saying.tone}")
         text = svg.element(
-            "text", svg.element("title", f"{moment(saying.time)}: {saying.text}"), words,
+            "text", svg.element("title", f"{layout.when(saying.time)}: {saying.text}"), words,
             class_=f"said {saying.tone}", x=layout.words + 16, y=y + 4,
         )  # fmt: skip
         parts.append(mark + text)

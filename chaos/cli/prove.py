@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,13 +16,16 @@ from rich.text import Text
 from chaos.cli import options
 from chaos.cli.output import GLYPHS, columns, exit_code, out, print_json
 from chaos.cli.run import say
+from chaos.model import registry
 from chaos.model.errors import EXIT_INTERRUPTED, BadInput, did_you_mean
 from chaos.model.settings import BadKey, parse_duration, resolve, size
 from chaos.search.prove.explore import INTERRUPTED, MEMORY, STATES, TIME, Found, Limits, explore
 from chaos.search.prove.model import Model
+from chaos.search.prove.picture import picture
 from chaos.search.prove.protocols import PROTOCOLS
 from chaos.search.prove.trace import Story, events, retell
 from chaos.search.prove.world import Worlds
+from results.spacetime import standalone
 from results.text import count, plural
 
 NONE = "none"
@@ -40,6 +44,7 @@ EVERY = 10.0  # seconds between lines where there is no terminal
 @click.option(
     "--symmetry/--no-symmetry", default=True, help="Take worlds for one that differ in nodes' names (default)."
 )
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Where to write a violation's diagram.")
 @options.as_json
 def command(
     protocol: str,
@@ -50,6 +55,7 @@ def command(
     longest: str,
     memory: str,
     symmetry: bool,
+    svg: Path | None,
     as_json: bool,
 ) -> int:
     """Explore every order of deliveries, losses, time-outs and crashes that PROTOCOL can meet within bounds.
@@ -63,11 +69,16 @@ def command(
         splitbrain prove rabbitmq-quorum --mutation vote-twice
     """
     model = _model(protocol, nodes, told, mutation)
+    if svg is not None and not svg.absolute().parent.is_dir():
+        raise BadInput(f"--svg {svg}: there is no directory {svg.absolute().parent}")
     limits = Limits(max_states, _duration(longest), _size(memory))
     worlds = Worlds(model)
     with _Progress() as progress:
         found = explore(worlds, limits, symmetry=symmetry, progress=progress.show)
     story = retell(model, events(worlds, found.trace)) if found.violation else None
+    if story is not None and svg is not None:
+        svg.write_text(standalone(picture(story)), encoding="utf-8")
+        say(f"the space-time diagram is in {svg}")
     valid: object = False if found.violation else ("unknown" if found.cut else True)
     if as_json:
         print_json(_summary(model, found, story, valid))
@@ -81,6 +92,8 @@ def command(
 
 def _model(protocol: str, nodes: int, told: Sequence[str], mutation: str) -> Model:
     """What was asked for. Raises BadInput."""
+    if protocol in registry.names(registry.SIMULATIONS) and protocol not in PROTOCOLS:
+        raise BadInput(f"{protocol} has no model to be explored; known: {', '.join(PROTOCOLS)}")
     if protocol not in PROTOCOLS:
         raise BadInput(f"no protocol {protocol!r} to prove; {did_you_mean(protocol, PROTOCOLS)}")
     chosen = PROTOCOLS[protocol]

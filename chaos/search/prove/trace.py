@@ -97,6 +97,7 @@ class _Teller:
         for name, node in self._nodes.items():
             self._cores[name], self._views[name], sent = node.first()
             self._happen(name, START, "")
+            self._happen(name, ROLE, self._views[name].role)
             self._send(name, sent)
 
     def story(self) -> Story:
@@ -126,11 +127,11 @@ class _Teller:
         became = _became(before, view)
         self._steps.append(Step(number, name, what, became, self._gathered(sent)))
         if event[0] in (KILL, POWER):
-            self._happen(name, CRASH, event[0])
+            self._happen(name, CRASH, what)
             self._happen(name, START, "")
-        elif event[0] not in (DELIVER, REPEAT):
-            self._happen(name, NOTE, what)
-        if (before.role, before.term, before.leads) != (view.role, view.term, view.leads):
+        else:
+            self._happen(name, NOTE, f"{what}: {became}" if became and not view.leads else what)
+        if event[0] in (KILL, POWER) or (before.role, before.term, before.leads) != (view.role, view.term, view.leads):
             self._happen(name, ROLE, LEADER if view.leads else view.role)
         self._send(name, sent)
         self._judge(name, view)

@@ -70,7 +70,7 @@ def test_letters_of_no_account_are(plain: type[Model], reduced: type[Model], bou
     ],
 )
 def test_a_node_does_the_same_from_its_normal_form(
-    raw: type[Model], normal: type[Model], bounds: dict[str, int], seed: int
+    raw: type[Model], normal: type[Model], bounds: dict[str, Any], seed: int
 ) -> None:
     worlds, plain = Worlds(model(raw, **bounds)), model(normal, **bounds)
     nodes = {name: Node(plain, name) for name in plain.nodes}

@@ -13,7 +13,7 @@ from chaos.search.prove.explore import Found, Limits, explore
 from chaos.search.prove.world import Worlds
 from tests.search.prove.toy import Knocking, model, prove, reached, spelt
 
-SMALL: tuple[tuple[str, dict[str, int]], ...] = (
+SMALL: tuple[tuple[str, dict[str, Any]], ...] = (
     ("rabbitmq-quorum", {"terms": 1, "restarts": 0, "in_flight": 2}),
     ("rabbitmq-quorum", {"nodes": 2, "restarts": 1, "publishes": 1, "slow_disk": 1, "in_flight": 1}),
     ("rabbitmq-quorum", {"nodes": 2, "heartbeats": 1, "reconnects": 1, "restarts": 0, "losses": 1, "duplications": 1}),
@@ -36,7 +36,7 @@ SMALL: tuple[tuple[str, dict[str, int]], ...] = (
         ({"knocks": 0}, 1, 1),
     ],
 )
-def test_states_counted_by_hand(bounds: dict[str, int], worlds: int, unlike: int) -> None:
+def test_states_counted_by_hand(bounds: dict[str, Any], worlds: int, unlike: int) -> None:
     given = {"restarts": 0, **bounds}
     assert prove(Knocking, 2, symmetry=False, **given)[1].distinct == worlds
     assert prove(Knocking, 2, **given)[1].distinct == unlike
@@ -65,7 +65,7 @@ def test_a_power_off_forgets_what_was_not_synced_and_a_kill_does_not() -> None:
 
 
 @pytest.mark.parametrize(("name", "bounds"), SMALL)
-def test_what_is_looked_up_is_what_the_code_does(name: str, bounds: dict[str, int]) -> None:
+def test_what_is_looked_up_is_what_the_code_does(name: str, bounds: dict[str, Any]) -> None:
     looked_up, worked_out = Worlds(model(name, **bounds)), Worlds(model(name, **bounds), memo=False)
     assert list(reached(looked_up, canonical=True)) == list(reached(worked_out, canonical=True))
     assert looked_up.locals == worked_out.locals

@@ -108,7 +108,7 @@ class Raw(Model):
         return core
 
 
-def model(kind: type[Model] | str, nodes: int = 3, mutation: str = "none", **bounds: int) -> Model:
+def model(kind: type[Model] | str, nodes: int = 3, mutation: str = "none", **bounds: Any) -> Model:
     """A protocol, by its name or class, with bounds; a dash is an underscore."""
     chosen = PROTOCOLS[kind] if isinstance(kind, str) else kind
     given = {name.replace("_", "-"): value for name, value in bounds.items()}
