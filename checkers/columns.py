@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +89,22 @@ def acked(history: History, published: Publishes) -> Ints:
     known = (at >= 0) & (published.home(at) == history.key.codes[rows])
     np.minimum.at(first_row, at[known], rows[known])
     return first_row
+
+
+def values(history: History, rows: Rows) -> list[Any]:
+    """What the ops in these rows say, as it is: a whole number, else what is in `detail` as {"value": ...}, else None;
+    None for row -1."""
+    known: dict[str, Any] = {}
+    found: list[Any] = []
+    for row, number in zip(rows.tolist(), history.value[rows].tolist(), strict=True):
+        text = history.detail_text[row] if row >= 0 and number == NONE else None
+        if text is not None:
+            if text not in known:
+                known[text] = json.loads(text).get("value")
+            found.append(known[text])
+        else:
+            found.append(None if row < 0 or number == NONE else number)
+    return found
 
 
 def coded(*columns: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
