@@ -18,13 +18,13 @@ from chaos.cli import options
 from chaos.cli.output import out, print_json
 from chaos.cli.run import read_schedule, say
 from chaos.controller import refuse
-from chaos.model.errors import BadInput, did_you_mean
+from chaos.model.errors import EXIT_INTERRUPTED, EXIT_VALID, BadInput, did_you_mean
 from chaos.model.settings import parse_duration
 from chaos.scenario import SIMULATED
 from chaos.search.keep import keep
 from chaos.search.replay import kinds, moved
 from chaos.search.reproduction import PICTURE, SCENARIO, TEST, Reproduction, described, reproduction
-from chaos.search.shrink import Shrunk, Smallest, explicit, shrink
+from chaos.search.shrink import INTERRUPTED, Shrunk, Smallest, explicit, shrink
 from chaos.search.spread import cores
 from results.spacetime import standalone
 from results.store import LAST_INVALID, RunDirectory, Store, writing
@@ -65,7 +65,7 @@ def command(
         print_json(_json(source, kept, wanted, shrunk, files))
     else:
         _print(kept, wanted, shrunk, made, files)
-    return 0
+    return EXIT_INTERRUPTED if shrunk.stopped == INTERRUPTED else EXIT_VALID
 
 
 def _seconds(budget: str) -> float:

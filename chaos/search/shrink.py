@@ -23,7 +23,7 @@ from chaos.search import reductions
 from chaos.search.ddmin import ddmin
 from chaos.search.pin import pinned
 from chaos.search.spread import again, crew
-from chaos.search.trial import trial
+from chaos.search.trial import Trial, trial
 
 REDUCTIONS: tuple[tuple[str, reductions.Reduction], ...] = (
     ("faults", reductions.one_fault),
@@ -37,6 +37,7 @@ REDUCTIONS: tuple[tuple[str, reductions.Reduction], ...] = (
     ("time", reductions.shorter),
     ("messages", reductions.fewer_messages),
 )
+SPENT, INTERRUPTED = "the budget is spent", "interrupted"  # why it stopped
 FIRST = REDUCTIONS[1:3]  # rate and time, so that all the rest takes less time
 NO_MORE = {"clients": 0, "messages": 1}  # reductions of which only what publishes at least so much less is kept
 
@@ -53,7 +54,7 @@ class Smallest:
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """What came of it. stopped: why before nothing helped any more ("the budget is spent"); empty where it was not."""
+    """What came of it. stopped: SPENT or INTERRUPTED, where it was before nothing helped any more; else empty."""
 
     before: Smallest
     after: Smallest
@@ -73,14 +74,21 @@ def attempt(wanted: Attempt) -> int | None:
     checker = wanted.anomaly.partition(".")[0]
     case = replace(wanted.case, checkers={checker: wanted.case.checkers[checker]})
     try:
+        done = whole(case)
+    except SplitbrainError:  # such as a cluster that does not come up
+        return None
+    return len(done.outcome.history.rows("publish", INVOKE)) if wanted.anomaly in done.anomalies else None
+
+
+def whole(case: Scenario) -> Trial:
+    """A trial that Ctrl-C ends, instead of cutting it short."""
+    try:
         done = trial(case)
     except Interrupted:
         raise KeyboardInterrupt from None
-    except SplitbrainError:  # such as a cluster that does not come up
-        return None
     if done.outcome.interrupted:
         raise KeyboardInterrupt
-    return len(done.outcome.history.rows("publish", INVOKE)) if wanted.anomaly in done.anomalies else None
+    return done
 
 
 def explicit(scenario: Scenario, schedule: Schedule, anomaly: str) -> Smallest:
@@ -89,7 +97,7 @@ def explicit(scenario: Scenario, schedule: Schedule, anomaly: str) -> Smallest:
     Raises BadInput if it does not show the anomaly (any more).
     """
     listed = replace(scenario, nemeses=(), faults=schedule.faults)
-    done = trial(listed)
+    done = whole(listed)
     if anomaly not in done.anomalies:
         found = f"it shows {', '.join(done.anomalies)}" if done.anomalies else "nothing is wrong with it"
         raise BadInput(f"run again, this scenario does not show {anomaly}: {found}")
@@ -111,9 +119,9 @@ def shrink(
         try:
             search.to_the_end()
         except _Spent:
-            stopped = "the budget is spent"
+            stopped = SPENT
         except KeyboardInterrupt:
-            stopped = "interrupted"
+            stopped = INTERRUPTED
     return Shrunk(start, search.smallest, stopped)
 
 
