@@ -75,7 +75,8 @@ def deliveries(history: History) -> Rows:
 
 
 def granted(history: History, rows: Rows) -> Rows:
-    """For each delivery, the row at which its credit was granted (the delivery's own where that is not known)."""
+    """For each delivery, or answer, the row at which it was asked for: its credit granted (its own where that is not
+    known)."""
     row = history.invocation[rows]
     return np.where(row >= 0, row, rows)
 
@@ -91,7 +92,7 @@ def acked(history: History, published: Publishes) -> Ints:
     return first_row
 
 
-def values(history: History, rows: Rows) -> list[Any]:
+def said(history: History, rows: Rows) -> list[Any]:
     """What the ops in these rows say, as it is: a whole number, else what is in `detail` as {"value": ...}, else None;
     None for row -1."""
     known: dict[str, Any] = {}
