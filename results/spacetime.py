@@ -37,6 +37,7 @@ class Layout:
         gap = min(120.0, max(52.0, 470.0 / max(count - 1, 1)))
         self.columns = {line: round(_LEFT + 36 + gap * number, 1) for number, line in enumerate(scene.lines)}
         self.words = round(max(self.columns.values(), default=_LEFT) + 56, 1)
+        self.begin = scene.begin
         self._times, self._places = self._stretched(scene)
         last = -math.inf
         for saying in scene.sayings:
@@ -189,7 +190,7 @@ def _lifeline(scene: Scene, layout: Layout, line: str) -> Markup:
 
 def _state(stretch: Stretch, x: float, layout: Layout) -> list[Markup]:
     top, bottom = layout.y(stretch.begin), layout.y(stretch.end)
-    if stretch.begin == layout._times[0]:
+    if stretch.begin == layout.begin:
         top = 28.0
     style = f"life {stretch.state}"
     parts = [svg.vertical(x, top, bottom, style)]
@@ -206,12 +207,13 @@ def _state(stretch: Stretch, x: float, layout: Layout) -> list[Markup]:
 
 
 def _arrow(layout: Layout, message: Message, end: int, style: str) -> Markup:
-    """From the line of its source to that of its target; where it never arrived, a cross half way."""
+    """From the line of its source to that of its target; where it never arrived, to a cross on the way."""
     source, target = layout.columns[message.source], layout.columns[message.target]
     y1 = layout.y(message.time)
     lost = message.arrival is None
-    x2 = source + (target - source) * 0.5 if lost else target + (-6 if target > source else 6)
-    x1 = source + (6 if target > source else -6)
+    way = 1 if target > source else -1
+    x2 = source + way * min(abs(target - source) / 2, 60) if lost else target - way * 6
+    x1 = source + way * 6
     y2 = y1 + 8 if message.arrival is None else layout.y(min(message.arrival, end))
     ids = f" of {', '.join(map(str, message.carries))}" if message.carries else ""
     term = f", term {message.term}" if message.term is not None else ""
