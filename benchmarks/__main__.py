@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import containers, linearizability, overhead, search, shrink, simulation
+from benchmarks import containers, linearizability, overhead, prove, search, shrink, simulation
 from benchmarks.machine import describe
 
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "simulation": simulation.main,
     "search": search.main,
     "shrink": shrink.main,
+    "prove": prove.main,
     "overhead": overhead.main,
     "linearizability": linearizability.main,
     "containers": containers.main,
