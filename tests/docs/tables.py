@@ -17,6 +17,7 @@ from typing import Any
 from chaos.model import registry
 from chaos.model.schedule import VERBS
 from chaos.model.settings import Setting, resolve
+from chaos.search.prove.protocols import PROTOCOLS
 from clusters.hosts.base import Image
 from clusters.hosts.docker import DockerHosts
 from nemesis.timing import timing
@@ -81,11 +82,18 @@ def things(group: str) -> str:
     return table(("name", "meaning"), [(f"`{one}`", _meaning(thing)) for one, thing in found])
 
 
+def bounds(protocol: str) -> str:
+    """How far a protocol can be explored."""
+    rows = [(f"`{one.name}`", _default(one), one.meaning) for one in PROTOCOLS[protocol].bounds]
+    return table(("bound", "default", "meaning"), rows)
+
+
 MAKERS: dict[str, Callable[..., str]] = {
     "settings": settings,
     "timings": timings,
     "nemeses": nemeses,
     "things": things,
+    "bounds": bounds,
 }
 
 
