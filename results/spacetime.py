@@ -251,7 +251,7 @@ def _words(scene: Scene, layout: Layout) -> list[Markup]:
 
 
 def _legend(scene: Scene, layout: Layout) -> Markup:
-    y = layout.bottom + 20
+    y = round(layout.bottom + 20, 1)
     x = 14.0
     parts: list[Markup] = []
     ids = sorted({id_ for message in scene.journey for id_ in message.carries})
@@ -290,11 +290,11 @@ def _key(kind: str, x: float, y: float) -> Markup:
         cross = svg.element("path", class_="miss", d=f"M{x + 20:g} {y - 4:g}l8 8m0 -8l-8 8") if kind == "lost" else ""
         return svg.element("g", line, cross, class_=f"arrow {style}")
     if kind == "cut":
-        place = {"x": x, "y": y - 7, "width": 24, "height": 14}
+        place = {"x": x, "y": round(y - 7, 1), "width": 24, "height": 14}
         return svg.element("rect", class_="wall", **place) + svg.element(
             "rect", class_="wall-hatch", fill="url(#hatch)", **place
         )
     if kind == "leads":
-        box = svg.element("rect", x=x + 4, y=y - 5, width=16, height=10, rx=3)
+        box = svg.element("rect", x=x + 4, y=round(y - 5, 1), width=16, height=10, rx=3)
         return svg.element("g", box, class_="leads t0")
     return svg.horizontal(y, x, x + 24, f"life {kind}")

@@ -118,7 +118,9 @@ def _start(source: RunDirectory, anomaly: str) -> Smallest:
 
 
 def _write(directory: Path, made: Reproduction) -> list[Path]:
-    texts = {SCENARIO: made.toml, TEST: made.test, PICTURE: standalone(made.picture)}
+    texts = {SCENARIO: made.toml, TEST: made.test}
+    if picture := made.picture:  # there is none of a broker whose messages nobody notes
+        texts[PICTURE] = standalone(picture)
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
     there = RunDirectory(directory)
