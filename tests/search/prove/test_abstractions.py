@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
 import pytest
 
-from chaos.search.prove.model import Model
+from chaos.search.prove.model import Core, Model
 from chaos.search.prove.node import FIRE, Node
 from chaos.search.prove.raft import RaftModel
 from chaos.search.prove.scouting import ScoutingModel
 from chaos.search.prove.symmetry import Symmetry
 from chaos.search.prove.trace import events
 from chaos.search.prove.world import LOSE, REPEAT, Worlds
+from clusters.simulated.blazingmq.rules import SCOUTED
+from clusters.simulated.raft.rules import ASK, VOTE
+from clusters.simulated.replica import Message
 from tests.search.prove.toy import Raw, Unreduced, model, reached, spelt
 
 
@@ -45,18 +49,53 @@ class RawScouting(Raw, Unreduced, ScoutingModel):
 )
 def test_letters_of_no_account_are(plain: type[Model], reduced: type[Model], bounds: dict[str, Any]) -> None:
     """Without them the nodes come into the same states, together with the same past."""
-    found = []
-    for kind in (plain, reduced):
-        worlds = Worlds(model(kind, **bounds))
-        some, symmetry = reached(worlds, canonical=True), Symmetry(worlds)
-        under_way = {world[: worlds.size + 2]: None for world in some}
-        found.append((
-            {spelt(worlds, symmetry.renamed(world, names))[:3] for world in under_way for names in symmetry.renamings},
-            len(some),
-        ))  # fmt: skip
-    (states, many), (same, few) = found
+    (states, many), (same, few) = states_of(plain, bounds), states_of(reduced, bounds)
     assert states == same
     assert few < many
+
+
+def states_of(kind: type[Model], bounds: dict[str, Any]) -> tuple[set[Any], int]:
+    """All states of nodes and past that are reached, under all names; and how many worlds there are."""
+    worlds = Worlds(model(kind, **bounds))
+    some, symmetry = reached(worlds, canonical=True), Symmetry(worlds)
+    without = {world[: worlds.size + 2]: None for world in some}
+    named = (symmetry.renamed(world, names) for world in without for names in symmetry.renamings)
+    return {spelt(worlds, world)[:3] for world in named}, len(some)
+
+
+class DeafRaft(RaftModel):
+    """A wrong rule: who asks for votes in a term that is over hears nothing of it."""
+
+    def ignores(self, core: Core, left: Mapping[str, int], message: Message) -> bool:
+        stale = message[0] in (ASK, VOTE) and message[1] < core.state[2]
+        return bool(stale) or super().ignores(core, left, message)
+
+
+class DeafScouting(ScoutingModel):
+    """A wrong rule: who has scouted as often as it may, and scouts, needs no answers."""
+
+    def ignores(self, core: Core, left: Mapping[str, int], message: Message) -> bool:
+        return (message[0] == SCOUTED and not left["scoutings"]) or super().ignores(core, left, message)
+
+
+class ForgetfulRaft(RaftModel):
+    """A wrong rule: for whom a node has voted does not matter."""
+
+    def normal(self, core: Core) -> Core:
+        normal = super().normal(core)
+        return normal._replace(state=(*normal.state[:3], None, *normal.state[4:]))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "bounds"),
+    [
+        (DeafRaft, RaftModel, {"restarts": 0, "in_flight": 1}),
+        (DeafScouting, ScoutingModel, {"nodes": 2, "scoutings": 2, "in_flight": 2}),
+        (ForgetfulRaft, RaftModel, {"terms": 1, "restarts": 0, "in_flight": 1}),
+    ],
+)
+def test_a_wrong_rule_would_be_noticed(wrong: type[Model], right: type[Model], bounds: dict[str, Any]) -> None:
+    assert states_of(wrong, bounds)[0] != states_of(right, bounds)[0]
 
 
 @pytest.mark.parametrize("seed", range(10))
