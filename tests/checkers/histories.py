@@ -72,6 +72,21 @@ class Story:
     def close(self, process: int, channel: int = 0) -> int:
         return self.row(process, INFO, "close", channel=channel, error="connection lost")
 
+    # Operations on objects, with values of any kind
+
+    def ask(self, process: int, f: str, value: Any = None, **columns: Any) -> int:
+        return self.begin(process, f, **_said(value), **columns)
+
+    def answer(self, op: int, value: Any = None, type_: OpType = OK) -> int:
+        begun = self.ops[op]
+        return self.row(begun.process, type_, begun.f, key=begun.key, channel=begun.channel, op=op, **_said(value))
+
+    def did(self, process: int, f: str, value: Any = None, answer: Any = None, end: OpType = OK, **columns: Any) -> int:
+        """An operation that ends at once; the answer is the value, where there is no other."""
+        op = self.ask(process, f, value, **columns)
+        self.answer(op, value if answer is None else answer, end)
+        return op
+
     # What is ours
 
     def drain(self, queue: str = "q", end: OpType = OK, error: str | None = None) -> int:
@@ -134,6 +149,11 @@ class Story:
 
     def log(self, node: str, line: str) -> int:
         return self.row(OBSERVER, INFO, "log", node=node, error=line)
+
+
+def _said(value: Any) -> dict[str, Any]:
+    whole = type(value) is int or value is None
+    return {"value": value} if whole else {"detail": {"value": value}}
 
 
 def judge(checker: Checker, history: History, options: Mapping[str, Any] | None = None) -> Result:

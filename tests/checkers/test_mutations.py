@@ -15,8 +15,10 @@ from unittest.mock import patch
 
 import pytest
 
+from chaos.model.registry import CHECKERS, find
 from tests.checkers import (
     test_availability,
+    test_counter,
     test_earned,
     test_exceptions,
     test_latency,
@@ -24,10 +26,15 @@ from tests.checkers import (
     test_messages,
     test_order,
     test_replicas,
+    test_set,
+    test_set_full,
+    test_total_queue,
+    test_unique_ids,
 )
 
 TESTS: dict[str, ModuleType] = {
     "availability": test_availability,
+    "counter": test_counter,
     "earned": test_earned,
     "exceptions": test_exceptions,
     "latency": test_latency,
@@ -35,6 +42,10 @@ TESTS: dict[str, ModuleType] = {
     "messages": test_messages,
     "order": test_order,
     "replicas": test_replicas,
+    "set": test_set,
+    "set-full": test_set_full,
+    "total-queue": test_total_queue,
+    "unique-ids": test_unique_ids,
 }
 MUTATIONS = [
     # messages
@@ -177,25 +188,85 @@ MUTATIONS = [
     ("latency", "return_index=True)\n", "return_index=True)\n    place = place[::-1]\n"),
     ("latency", "sure = part & ~sample.stalled", "sure = part"),
     ("latency", "np.lexsort((sample.ns, place))", "np.lexsort((place, sample.ns))"),
+    # objects
+    ("objects", "if len(keys) < 2:", "if True:"),
+    ("objects", "& (history.process >= 0))", ")"),
+    ("objects", "if len(other):", "if False:"),
+    ("objects", "    if strange:", "    if False:"),
+    ("objects", "    if strange and not any(", "    if not any("),
+    # total-queue
+    ("total_queue", "if value is not None:", "if True:"),
+    ("total_queue", "enqueues - dequeues", "attempts - dequeues"),
+    ("total_queue", "enqueues - dequeues", "enqueues - ok - ok"),
+    ("total_queue", "if one not in attempts", "if one not in enqueues"),
+    ("total_queue", "dequeues - attempts - unexpected", "dequeues - attempts"),
+    ("total_queue", "dequeues - attempts - unexpected", "dequeues - enqueues - unexpected"),
+    ("total_queue", "ok - enqueues", "dequeues - enqueues"),
+    ("total_queue", "taken[element(value)].append(row)", "pass"),
+    ("total_queue", "if ops.cut is not None:", "if False:"),
+    ("total_queue", "(end < 0) | ", ""),
+    ("total_queue", " & (ops.type[end] != FAIL)", ""),
+    ("total_queue", "elif not enqueues and not dequeues:", "elif False:"),
+    # set
+    ("set", "if answer is not None:", "if final < 0:"),
+    ("set", "if answer is not None:", "if True:"),
+    ("set", "if row < begun]", "]"),
+    ("set", "if one not in attempts]", "if one not in acked]"),
+    ("set", "if one in attempts and one not in acked]", "if one in attempts]"),
+    ("set", 'elif found["unread"]:', "elif False:"),
+    ("set", "elif final < 0:", "elif False:"),
+    # set-full
+    ("set_full", "self.absent > self.present and self.absent > self.known", "self.absent > self.present"),
+    ("set_full", "self.absent > self.present and self.absent > self.known", "self.absent > self.known"),
+    ("set_full", "self.stable and self.absent > self.known", "self.stable and self.absent >= 0"),
+    ("set_full", "it.known = min(it.known, read.end)", "pass"),
+    ("set_full", "if end >= 0 and ops.type[end] == OK:", "if end >= 0:"),
+    ("set_full", "if times > 1}", "if times < 1}"),
+    ("set_full", "if one not in added or added[one].add > read.end:", "if one not in added:"),
+    ("set_full", "if one not in added or added[one].add > read.end:", "if added[one].add > read.end:"),
+    ("set_full", "read.end > it.add and one not in", "one not in"),
+    ("set_full", "            if last < it.add:", "            if read.begun < it.add:"),
+    ("set_full", "key=lambda read: -read.begun", "key=lambda read: -read.end"),
+    ("set_full", '["stale"] * options["linearizable"]', '["stale"]'),
+    ("set_full", '["stale"] * options["linearizable"]', "[]"),
+    ("set_full", "elif not stable:", "elif False:"),
+    ("set_full", "+ 1 - ops.time[known]", "- ops.time[known]"),
+    # counter
+    ("counter", "some, sure = happened != FAIL,", "some, sure = happened > 9,"),
+    ("counter", "some, sure = happened != FAIL,", "some, sure = happened > -1,"),
+    ("counter", "happened == OK", "happened != FAIL"),
+    ("counter", "[int(lower[start])", "[int(lower[row])"),
+    ("counter", "int(upper[row])]", "int(upper[start])]"),
+    ("counter", "np.add.at(lower, rows[some], np.minimum(by[some], 0))", "pass"),
+    ("counter", "np.add.at(upper, end[sure], np.minimum(by[sure], 0))", "pass"),
+    ("counter", "if value is not None", "if True"),
+    ("counter", "        return 1\n", "        return 0\n"),
+    ("counter", "elif not within:", "elif False:"),
+    # unique-ids
+    ("unique_ids", "if len(ends[one]) > 1]", "if len(ends[one]) > 2]"),
+    ("unique_ids", 'ops.rows("generate", OK)', 'ops.rows("generate")'),
+    ("unique_ids", "elif not len(rows):", "elif False:"),
 ]  # fmt: skip
-USERS = {"columns": ("messages", "order"), "faults": ("earned", "availability")}
+OBJECTS = ("counter", "set", "set-full", "total-queue", "unique-ids")
+HELPERS = ("columns", "faults", "objects")
+USERS = {"columns": ("messages", "order"), "faults": ("earned", "availability"), "objects": OBJECTS}
 
 
 def mutant(name: str, module: str, old: str, new: str) -> Any:
     """The class of the checker `name`, with a text replaced in the source of a module of `checkers`."""
-    chain = ["columns", "faults", name]
-    saved = {f"checkers.{part}": importlib.import_module(f"checkers.{part}") for part in chain}
+    checker = find(CHECKERS, name)
+    chain = [*(f"checkers.{helper}" for helper in HELPERS), checker.__module__]
+    saved = {part: importlib.import_module(part) for part in chain}
     try:
         for part in chain:
-            original = saved[f"checkers.{part}"]
-            source = inspect.getsource(original)
-            if part == module:
+            source = inspect.getsource(saved[part])
+            if part == f"checkers.{module}":
                 assert old in source, f"{module} has no {old!r} any more"
                 source = source.replace(old, new)
-            changed = ModuleType(original.__name__)
-            sys.modules[original.__name__] = changed
+            changed = ModuleType(part)
+            sys.modules[part] = changed
             exec(compile(source, f"<mutant of {part}>", "exec"), changed.__dict__)
-        return getattr(sys.modules[f"checkers.{name}"], name.capitalize())
+        return getattr(sys.modules[checker.__module__], checker.__name__)
     finally:
         sys.modules.update(saved)
 
@@ -216,7 +287,7 @@ def literal_tests(tests: ModuleType) -> Iterator[Any]:
 
 
 def passes(name: str, checker: Any) -> bool:
-    with patch.object(TESTS[name], name.capitalize(), checker):
+    with patch.object(TESTS[name], checker.__name__, checker):
         for test in literal_tests(TESTS[name]):
             try:
                 test()
@@ -234,5 +305,5 @@ def test_unmutated_they_pass(name: str) -> None:
 @pytest.mark.parametrize(("module", "old", "new"), MUTATIONS)
 def test_a_broken_rule_is_noticed(module: str, old: str, new: str) -> None:
     # every mutant is made, so that none is "noticed" only because its text is gone
-    mutants = {name: mutant(name, module, old, new) for name in USERS.get(module, (module,))}
+    mutants = {name: mutant(name, module, old, new) for name in USERS.get(module, (module.replace("_", "-"),))}
     assert not all(passes(name, checker) for name, checker in mutants.items())
