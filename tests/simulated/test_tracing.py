@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from chaos import scenario
+from chaos.model.op import OK
 from chaos.model.trace import CRASH, LEADER, ROLE, SERVES, START
 from chaos.search.trial import Trial, trial
 
@@ -36,7 +37,7 @@ def test_each_publish_and_its_confirm_are_in_the_trace(broker: str) -> None:
     done = traced(broker)
     assert done.trace is not None
     history = done.outcome.history
-    confirmed = [int(history.value[row]) for row in history.rows("publish", 1)]
+    confirmed = [int(history.value[row]) for row in history.rows("publish", OK)]
     carried = {label: Counter(id_ for m in done.trace.messages if m.label == label and m.target.startswith("client")
                               for id_ in m.carries) for label in ("confirm", "deliver")}  # fmt: skip
     assert confirmed
@@ -65,8 +66,7 @@ def test_lives_and_leaders() -> None:
     kinds = Counter(happening.kind for happening in done.trace.happenings)
     assert kinds[START] == kinds[SERVES] >= 3 + killed
     assert kinds[CRASH] == kinds[START] - 3  # the end of the run is none
-    leads = [(h.line, h.term) for h in done.trace.happenings if h.kind == ROLE and h.label == LEADER]
-    terms = [term for _, term in leads]
+    terms = [h.term for h in done.trace.happenings if h.kind == ROLE and h.label == LEADER and h.term is not None]
     assert terms
     assert terms == sorted(terms)
     assert done.trace.lines[:4] == ("n1", "n2", "n3", "client-0")
