@@ -29,7 +29,7 @@ from results.spacetime import standalone
 from results.text import count, plural
 
 NONE = "none"
-MOST_NODES = 7
+MOST_NODES = 5  # for more, there are too many names that each could have
 EVERY = 10.0  # seconds between lines where there is no terminal
 
 
@@ -79,7 +79,7 @@ def command(
     if story is not None and svg is not None:
         svg.write_text(standalone(picture(story)), encoding="utf-8")
         say(f"the space-time diagram is in {svg}")
-    valid: object = False if found.violation else ("unknown" if found.cut else True)
+    valid: object = False if found.violation else ("unknown" if found.cut or not found.led else True)
     if as_json:
         print_json(_summary(model, found, story, valid))
     else:
@@ -174,17 +174,21 @@ def _print(model: Model, found: Found, story: Story | None, valid: object) -> No
     elif found.cut is not None:
         why = f"given up by {_CUT[found.cut]}" if found.cut in _CUT else found.cut
         head = f"{why}, with {plural(found.waiting, 'state')} not looked at; no violation in the others"
+    elif not found.led:
+        head = "nobody ever leads within the bounds, so nothing was put to the test"
     else:
         head = f"{', '.join(model.invariants)}: in every state within the bounds"
     console.print(Text.assemble((f"{glyph} {word}", f"bold {colour}"), f"  {model.name}  {head}"))
     bounds = " ".join(f"{name}={value}" for name, value in model.limits.items())
     broken = [] if model.mutation == NONE else [("mutation", model.mutation)]
+    entries = f", {plural(found.committed, 'entry', 'entries')} committed" if found.committed else ""
     columns([
         ("nodes", str(len(model.nodes))),
         ("bounds", bounds),
         *broken,
         ("states", f"{count(found.states)}, {count(found.distinct)} of them distinct"),
         ("depth", plural(found.depth, "step")),
+        ("covered", f"{count(found.locals)} states of a node; leaders of {plural(found.led, 'term')}{entries}"),
         ("rate", f"{count(round(found.rate))} distinct states a second, {found.seconds:.1f} s"),
     ])  # fmt: skip
     if story is not None:
@@ -222,6 +226,9 @@ def _summary(model: Model, found: Found, story: Story | None, valid: object) -> 
         "states": found.states,
         "distinct": found.distinct,
         "depth": found.depth,
+        "locals": found.locals,
+        "led": found.led,
+        "committed": found.committed,
         "waiting": found.waiting,
         "cut": found.cut,
         "seconds": round(found.seconds, 3),

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from chaos.search.prove.invariants import Violation
+from chaos.search.prove.invariants import NOBODY, Violation
 from chaos.search.prove.symmetry import Symmetry
 from chaos.search.prove.world import Move, World, Worlds
 
@@ -38,8 +38,9 @@ class Found:
     """What an exploration came to, or has so far.
 
     states: steps taken, each to a state new or known. distinct: of these, the different ones. depth: steps from the
-    first state to the farthest. waiting: states not yet looked at. locals: different states of single nodes. cut: why
-    it was given up; None when all was explored, or a violation found. trace: the shortest way to the violation.
+    first state to the farthest. waiting: states not yet looked at. locals: different states of single nodes. led: the
+    most terms that had a leader in any state; committed: the most entries. cut: why it was given up; None when all was
+    explored, or a violation found. trace: the shortest way to the violation.
     """
 
     states: int = 1
@@ -47,6 +48,8 @@ class Found:
     depth: int = 0
     waiting: int = 1
     locals: int = 0
+    led: int = 0
+    committed: int = 0
     seconds: float = 0.0
     cut: str | None = None
     violation: Violation | None = None
@@ -77,6 +80,8 @@ def explore(
         if tracked:
             gc.enable()
     search.tell()
+    search.found.led = max(sum(leader != NOBODY for leader in past.leaders) for past in worlds.chronicles)
+    search.found.committed = max(len(past.committed) for past in worlds.chronicles)
     return search.found
 
 

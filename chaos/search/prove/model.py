@@ -17,13 +17,15 @@ State = tuple[Any, ...]
 
 RESTARTS = "restarts"
 
+MANY = 1000  # losses or publishes
+
 
 def common_bounds(in_flight: int) -> tuple[Setting, ...]:
     """Those of every protocol. `in_flight`: how many messages may be under way where nothing is said."""
     most = "how many of the messages under way at once ever arrive; 0 = any number"
     return (
         Setting(RESTARTS, integer(0), 1, "each node: how often it crashes and starts again"),
-        Setting("losses", integer(0), 0, "messages taken off the network (beside those that just never arrive)"),
+        Setting("losses", integer(0, MANY), 0, "messages taken off the network (beside those that just never arrive)"),
         Setting("duplications", integer(0), 0, "messages delivered once more than they were sent"),
         Setting("in-flight", integer(0), in_flight, most),
         Setting("slow-disk", integer(0, 1), 0, "1: a sync is complete at any later time; 0: at once"),

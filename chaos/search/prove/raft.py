@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from chaos.model.settings import Setting, integer
-from chaos.search.prove.model import RESTARTS, Core, Model, View, common_bounds
+from chaos.search.prove.model import MANY, RESTARTS, Core, Model, View, common_bounds
 from clusters.simulated.raft.log import ENTRIES, META, RaftLog
 from clusters.simulated.raft.machine import Command
 from clusters.simulated.raft.member import Raft
@@ -77,7 +77,7 @@ class RaftModel(Model):
         Setting("timeouts", integer(0), 1, "each node: how often its election timer fires"),
         Setting("heartbeats", integer(0), 0, "each node: how often it sends heartbeats as leader, beside its first"),
         Setting("reconnects", integer(0), 0, "each node: how often its connection to another is made anew"),
-        Setting("publishes", integer(0), 0, "messages published; a leader's first entry is there without"),
+        Setting("publishes", integer(0, MANY), 0, "messages published; a leader's first entry is there without"),
         *common_bounds(in_flight=2),
     )
     each = ("timeouts", "heartbeats", "reconnects", RESTARTS)

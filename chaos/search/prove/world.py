@@ -29,7 +29,7 @@ LOSE = "lose"
 REPEAT = "repeat"  # it is delivered, and still under way
 
 CONNECTIONS = (("reconnects", CONNECT), ("disconnects", DISCONNECT))
-LOSS = 1 << 10  # one of them in `spent`; publishes count from 1
+LOSS = 1 << 10  # one of them in `spent`, where publishes count from 1: more than MANY of either
 DUPLICATION = 1 << 20
 
 

@@ -15,12 +15,13 @@ from chaos.search.prove.explore import Found
 
 EXHAUSTED = """\
 ✓ VALID  blazingmq  one leader a term: in every state within the bounds
-  nodes   3
-  bounds  terms=2 scoutings=1 heartbeats=0 disconnects=0 ledger=0 restarts=0 losses=0 duplications=0 in-flight=0 \
+  nodes    3
+  bounds   terms=2 scoutings=1 heartbeats=0 disconnects=0 ledger=0 restarts=0 losses=0 duplications=0 in-flight=0 \
 slow-disk=0
-  states  28,906, 5,826 of them distinct
-  depth   26 steps
-  rate    N distinct states a second, N s
+  states   28,906, 5,826 of them distinct
+  depth    26 steps
+  covered  105 states of a node; leaders of 2 terms
+  rate     N distinct states a second, N s
 """
 VIOLATED = """\
 ✗ INVALID  blazingmq  two-leaders: term 1 has a second leader, n1
@@ -30,6 +31,7 @@ slow-disk=0
   mutation  vote-twice
   states    6,113, 1,764 of them distinct
   depth     10 steps
+  covered   60 states of a node; leaders of 1 term
   rate      N distinct states a second, N s
 
   the shortest way there, 10 steps:
@@ -75,6 +77,12 @@ def test_one_that_was_given_up_is_unknown(capsys: pytest.CaptureFixture[str]) ->
         r"others\n",
         out,
     )
+
+
+def test_a_pass_must_be_earned(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = prove(capsys, "rabbitmq-quorum", "--bounds", "timeouts=0")
+    head = "? UNKNOWN  rabbitmq-quorum  nobody ever leads within the bounds, so nothing was put to the test\n"
+    assert (code, out.startswith(head)) == (2, True)
 
 
 def test_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,7 +131,7 @@ def test_an_interrupt_prints_what_there_is(capsys: pytest.CaptureFixture[str], m
         (["blazingmq", "--mutation", "vote-thrice"], "has none so called; did you mean 'vote-twice'?"),
         (["blazingmq", "--time", "10"], "--time: '10' is not a duration"),
         (["blazingmq", "--memory", "4"], "--memory: '4' is not a size"),
-        (["blazingmq", "--nodes", "9"], "Invalid value for '--nodes': 9 is not in the range 1<=x<=7"),
+        (["blazingmq", "--nodes", "9"], "Invalid value for '--nodes': 9 is not in the range 1<=x<=5"),
         (["blazingmq", "--svg", "nowhere/a.svg"], "--svg nowhere/a.svg: there is no directory "),
         ([], "Missing argument 'PROTOCOL'"),
     ],

@@ -187,6 +187,7 @@ def test_with_all_rules_nothing_is_found(protocol: str, bounds: dict[str, Any]) 
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("bounds", "distinct"), [({}, 516_017), ({"publishes": 1}, 4_514_329)], ids=["as it is", "with a message"]
 )
