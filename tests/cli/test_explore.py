@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -161,8 +162,9 @@ def test_ctrl_c_in_the_middle_of_a_run_leaves_what_was_done(tmp_path: Path) -> N
             cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         ) as process:  # fmt: skip
             store = Store(tmp_path / jobs)
-            while not (store.path.is_dir() and seeds(store)):
+            while not any(path.read_bytes().count(b"\n") > 1 for path in store.path.glob("explore-*.jsonl")):
                 assert process.poll() is None
+                time.sleep(0.01)
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to all of them
             out, err = process.communicate(timeout=60)
         assert process.returncode == 130, err
