@@ -17,7 +17,7 @@ SMALL: tuple[tuple[str, dict[str, Any]], ...] = (
     ("rabbitmq-quorum", {"terms": 1, "restarts": 0, "in_flight": 2}),
     ("rabbitmq-quorum", {"nodes": 2, "restarts": 1, "publishes": 1, "slow_disk": 1, "in_flight": 1}),
     ("rabbitmq-quorum", {"nodes": 2, "heartbeats": 1, "reconnects": 1, "restarts": 0, "losses": 1, "duplications": 1}),
-    ("blazingmq", {"restarts": 0, "in_flight": 3}),
+    ("blazingmq", {"restarts": 0, "in_flight": 1}),
     ("blazingmq", {"nodes": 2, "scoutings": 1, "disconnects": 1, "heartbeats": 1, "in_flight": 2}),
 )
 

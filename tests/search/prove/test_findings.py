@@ -176,7 +176,7 @@ def test_no_way_is_shorter() -> None:
     [
         ("rabbitmq-quorum", {"restarts": 0}),
         ("rabbitmq-quorum", {"nodes": 2, "terms": 2, "publishes": 1, "slow_disk": 1, "in_flight": 1}),
-        ("rabbitmq-quorum", {"nodes": 2, "timeouts": 2, "publishes": 1, "terms": 3}),
+        ("rabbitmq-quorum", {"nodes": 2, "timeouts": 2, "publishes": 1, "terms": 3, "in_flight": 1}),
         ("blazingmq", {"scoutings": 2, "restarts": 0, "in_flight": 1}),
         ("blazingmq", {"nodes": 2, "scoutings": 2, "restarts": 0, "terms": 3}),
     ],
@@ -202,7 +202,8 @@ def test_a_way_as_a_space_time_diagram_has_it() -> None:
     arrived = [(m.source, m.target, m.time, m.arrival, m.label, m.term) for m in trace.messages if m.arrival]
     assert arrived[-2:] == [("n3", "n2", 7, 11, "support", 1), ("n3", "n1", 9, 10, "support", 1)]
     roles = [(one.time, one.line, one.label, one.term) for one in trace.happenings if one.kind == ROLE]
-    assert roles == [
+    assert roles[:3] == [(0, node, "follower", 0) for node in trace.lines]
+    assert roles[3:] == [
         (5, "n2", "candidate", 1),
         (6, "n1", "candidate", 1),
         (7, "n3", "follower", 1),
@@ -211,4 +212,5 @@ def test_a_way_as_a_space_time_diagram_has_it() -> None:
         (10, "n1", "leader", 1),
         (11, "n2", "leader", 1),
     ]
-    assert [(one.time, one.line, one.label) for one in trace.happenings if one.kind == CRASH] == [(8, "n3", "kill")]
+    crashes = [(one.time, one.line, one.label) for one in trace.happenings if one.kind == CRASH]
+    assert crashes == [(8, "n3", "is killed, and starts again")]
