@@ -12,7 +12,7 @@ import numpy.typing as npt
 from chaos.model.errors import BadHistory, did_you_mean
 from chaos.model.history import NONE, History, Ints, Mask
 from chaos.model.op import FAIL, INFO, INVOKE, OK
-from checkers.columns import coded
+from checkers.columns import coded, said
 from checkers.linearizability.calls import NEVER, Calls, F
 
 Rows = npt.NDArray[np.intp]
@@ -22,7 +22,7 @@ ASIDE = ("open", "close", "ack")  # what clients do besides operations
 
 
 class Words:
-    """Numbers for values that are none. Whole numbers are their own."""
+    """Numbers for values that are none, from FIRST_WORD on. Whole numbers below it are their own."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -32,7 +32,7 @@ class Words:
         """The number of a value; NONE for None."""
         if value is None:
             return NONE
-        if whole(value):
+        if whole(value) and value < FIRST_WORD:
             return int(value)
         text = json.dumps(value, sort_keys=True)
         if text not in self._numbers:
@@ -93,24 +93,14 @@ class Operations:
 
     def said(self, at: Rows) -> list[Any]:
         """The values in rows of the history, as they are; None for row -1."""
-        history, known = self.history, {}  # type: History, dict[str, Any]
-        found: list[Any] = []
-        for row, number in zip(at.tolist(), history.value[at].tolist(), strict=True):
-            text = history.detail_text[row] if row >= 0 and number == NONE else None
-            if text is not None:
-                if text not in known:
-                    known[text] = json.loads(text).get("value")
-                found.append(known[text])
-            else:
-                found.append(None if row < 0 or number == NONE else number)
-        return found
+        return said(self.history, at)
 
     def numbers(self, at: Rows) -> Ints:
         """The values in rows of the history, as numbers."""
         number = np.where(at >= 0, self.history.value[at], NONE)
-        blank = np.flatnonzero((number == NONE) & (at >= 0))
-        if len(blank):
-            number[blank] = [self.words.number(value) for value in self.said(at[blank])]
+        others = np.flatnonzero(((number == NONE) & (at >= 0)) | (number >= FIRST_WORD))
+        if len(others):
+            number[others] = [self.words.number(value) for value in self.said(at[others])]
         return number
 
     def bad(self, place: int, problem: str) -> BadHistory:
@@ -127,10 +117,6 @@ class Operations:
         """As the engines take them, and the key of each object. All that are not ok are unknown by now, but for those
         that a model learnt from: these it made ok."""
         history, row, end = self.history, self.row, self.end
-        if self.words.values:
-            for column in (self.arg, self.out):
-                named = (column >= FIRST_WORD) & ~np.isin(column, list(self.words.values))
-                self.first_bad(named, f"a number above {FIRST_WORD}, beside values that are no numbers")
         codes = history.key.codes[row] if key is None else key
         different = np.unique(codes)
         known = self.ok & (end >= 0)

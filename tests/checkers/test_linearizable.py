@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,12 @@ from chaos.model.errors import BadHistory
 from chaos.model.history import History
 from chaos.model.op import INFO, INVOKE, OK, Op, OpType
 from chaos.model.verdict import Anomaly, Result, Verdict
-from checkers.linearizable import Linearizable
+from checkers.linearizability import planner
+from checkers.linearizability.calls import Calls, F, calls
+from checkers.linearizability.counterexample import Counterexample
+from checkers.linearizability.porcupine import models
+from checkers.linearizability.verdict import Decision
+from checkers.linearizable import Linearizable, _anomaly
 from checkers.run import check_all
 from tests.checkers.histories import Cases, Story, judge
 
@@ -117,6 +123,21 @@ def _new_after_it_was_delivered_again_while_others_are_swapped(story: Story) -> 
     story.deliver(23, process=5, redelivered=False)
 
 
+EARLY = "message 17 was consumed by process 10 before it was published"
+
+
+@case(
+    result(
+        Verdict.INVALID, "no order explains these 2 operations: consumed-before-published",
+        Anomaly("consumed-before-published", EARLY, (0, 1, 2), {"engine": "monitor", "window": [0, 1, 2]}),
+        operations=2,
+    )
+)  # fmt: skip
+def _before_a_publish_without_an_end(story: Story) -> None:
+    story.deliver(17)
+    story.publish(17, end=None)
+
+
 @case(result(Verdict.NOT_APPLICABLE, "no operation of a fifo-queue", operations=0, objects=0))
 def _nothing(story: Story) -> None:
     story.drain()
@@ -140,6 +161,72 @@ def test_delivery_decides_what_a_second_delivery_is() -> None:
 
     assert [verdict(delivery) for delivery in ("at-least-once", "exactly-once", "at-most-once")] == [
         Verdict.VALID, Verdict.INVALID, Verdict.INVALID
+    ]  # fmt: skip
+
+
+def test_a_delivery_on_a_credit_from_before_the_ack_may_have_been_on_its_way() -> None:
+    story = Story()
+    story.publish(17)
+    story.deliver(17, redelivered=False)
+    credit = story.credit(process=11)
+    story.ack(17)
+    story.end(credit, value=17, redelivered=True)
+    assert judge(Linearizable(), story.history()).verdict is Verdict.VALID
+
+
+def test_every_message_that_comes_after_its_ack_is_counted_and_told() -> None:
+    story = Story()
+    for message in (17, 23):
+        story.publish(message)
+        story.deliver(message, redelivered=False)
+        story.ack(message)
+    story.deliver(17, redelivered=True)
+    story.deliver(23, redelivered=True)
+    story.deliver(17, "p", redelivered=True)  # not where it was published
+    found = judge(Linearizable(), story.history())
+    assert found.counts["redelivered-after-ack"] == 2
+    assert [anomaly.kind for anomaly in found.anomalies] == ["redelivered-after-ack"] * 2 + ["phantom"]
+
+
+def test_as_recorded_marks_say_that_it_is_delivered_at_least_once() -> None:
+    story = Story()
+    story.publish(17)
+    story.deliver(17, redelivered=False)
+    story.deliver(17, redelivered=False)
+    assert judge(Linearizable(), story.history()).verdict is Verdict.VALID
+    unmarked = Story()
+    unmarked.publish(17)
+    unmarked.publish(23)
+    unmarked.deliver(23)
+    assert judge(Linearizable(), unmarked.history()).anomalies[0].kind == "overtaken"
+
+
+def unseen(story: Story) -> Story:
+    """A message that never comes, and one behind it that does."""
+    story.publish(17)
+    story.publish(23)
+    story.deliver(23, redelivered=False)
+    return story
+
+
+def test_only_a_drain_of_ours_of_that_queue_and_later_shows_what_is_missing() -> None:
+    def verdict(story: Story) -> Verdict:
+        return judge(Linearizable(), story.history(), {"delivery": "at-least-once"}).verdict
+
+    later = unseen(Story())
+    later.drain()
+    failed = unseen(Story())
+    failed.drain(end=INFO)
+    sooner = Story()
+    sooner.drain()
+    elsewhere = Story()
+    elsewhere.drain()
+    unseen(elsewhere).publish(5, "p")
+    elsewhere.drain("p")
+    clients = unseen(Story())
+    clients.end(clients.begin(3, "drain", key="q"), detail={"value": []})
+    assert [verdict(story) for story in (later, failed, unseen(sooner), elsewhere, clients)] == [
+        Verdict.INVALID, Verdict.VALID, Verdict.VALID, Verdict.VALID, Verdict.VALID
     ]  # fmt: skip
 
 
@@ -184,7 +271,8 @@ STALE = ops(
     (2, INVOKE, "read", None),
     (2, OK, "read", 1),
 )
-TOO_FEW = ops((0, INVOKE, "add", 2), (0, OK, "add", 2), (1, INVOKE, "read", None), (1, OK, "read", 1))
+TOO_FEW_ROWS = [(0, INVOKE, "add", 2), (0, OK, "add", 2), (1, INVOKE, "read", None), (1, OK, "read", 1)]
+TOO_FEW = ops(*TOO_FEW_ROWS)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +291,56 @@ def test_what_only_a_search_decides() -> None:
     assert (found.anomalies[0].kind, found.metrics) == ("no-order", {"engine": "porcupine"})
     assert found.anomalies[0].detail["longest"] == [0, 1]
     assert judge(Linearizable(), TOO_FEW, {"model": "counter", "engine": "monitor"}).verdict is Verdict.UNKNOWN
+
+
+def test_a_search_is_shrunk_by_searches() -> None:
+    more = [(3, INVOKE, "add", 5), (3, OK, "add", 5)]
+    found = judge(Linearizable(), ops(*TOO_FEW_ROWS, *more), {"model": "counter"})
+    assert found.anomalies[0].detail["window"] == [0, 1, 2, 3]
+
+
+def test_what_is_told_reaches_whoever_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    decide = planner.decide
+
+    def note(calls: Calls, **told: Any) -> Decision:
+        asked.append(told)
+        return decide(calls, **told)
+
+    monkeypatch.setattr(planner, "decide", note)
+    told = {"model": "register", "initial": "5", "timeout": "3s", "memory": "64MiB", "engine": "auto"}
+    history = ops((0, INVOKE, "read", None), (0, OK, "read", 5), (0, INVOKE, "write", 5), (0, OK, "write", 5))
+    assert judge(Linearizable(), history, told).verdict is Verdict.VALID
+    assert asked == [
+        {"model": "register", "search_as": models.register(5), "engine": "auto", "timeout": 3.0, "memory": 64 << 20}
+    ]
+    asked.clear()
+    judge(Linearizable(), STALE, {"model": "register"})
+    assert [told["engine"] for told in asked] == ["auto", *["monitor"] * (len(asked) - 1)]
+    assert len(asked) > 1
+
+
+def test_a_drain_of_unknown_outcome_is_unknown() -> None:
+    found = judge(Linearizable(), ops((0, INVOKE, "drain", None), (0, INFO, "drain", None)), {"model": "bag"})
+    assert (found.verdict, found.reason) == (
+        Verdict.UNKNOWN,
+        "operation 0 is a drain of unknown outcome, so nobody knows how many elements it took",
+    )
+
+
+@pytest.mark.parametrize(("operations", "window"), [(60, 120), (61, 4)])
+def test_a_window_that_nobody_could_look_at_is_what_shows_it(operations: int, window: int) -> None:
+    rows = calls([(F.READ, None, 1, 2 * place, 2 * place + 1) for place in range(operations)])
+    rows = replace(rows, op=rows.call, end=rows.ret)
+    found = _anomaly(rows, Counterexample("it is so", "stale", (3, 5), rows), "monitor")
+    assert found.ops == (6, 7, 10, 11)
+    assert len(found.detail["window"]) == window
+
+
+def test_an_initial_value_that_is_a_word() -> None:
+    history = ops((0, INVOKE, "read", None), (0, OK, "read", "milk"))
+    assert judge(Linearizable(), history, {"model": "register", "initial": "milk"}).verdict is Verdict.VALID
+    assert judge(Linearizable(), history, {"model": "register", "initial": "bread"}).verdict is Verdict.INVALID
 
 
 def test_an_initial_value() -> None:

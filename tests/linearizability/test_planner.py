@@ -29,9 +29,8 @@ STALE = calls([(F.WRITE, 1, None, 0, 1), (F.WRITE, 2, None, 2, 3), (F.READ, None
 SWAP: Row = (F.CAS, 1, 2, 2, 3)
 
 
-@pytest.fixture
-def searched(monkeypatch: pytest.MonkeyPatch) -> list[Model]:
-    """What was searched for; every search finds an order."""
+def searching(monkeypatch: pytest.MonkeyPatch) -> list[Model]:
+    """What will be searched for; every search finds an order."""
     asked: list[Model] = []
 
     def search(some: Calls, model: Model, *, timeout: float, memory: int) -> Decision:
@@ -40,6 +39,11 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[Model]:
 
     monkeypatch.setattr(planner, "search", search)
     return asked
+
+
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[Model]:
+    return searching(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +187,17 @@ def test_what_the_model_does_not_do_is_one_line(binary: Path) -> None:
     with pytest.raises(BadInput) as raised:
         decide(IN_ORDER, "bag", engine=PORCUPINE, search_as=models.register())
     assert str(raised.value) == "op 0: the model register takes no put (it takes read, write)"
+
+
+def test_a_refused_cas_alone_is_one_too(searched: list[Model]) -> None:
+    decide(calls([(F.CAS_REFUSED, 1, None, 0, 1)]), "register")
+    assert searched == [models.cas_register()]
+
+
+def test_only_registers_swap() -> None:
+    with pytest.raises(BadInput) as raised:
+        decide(calls([SWAP]), "counter")
+    assert str(raised.value) == "op 0: the model counter takes no cas (it takes add, read)"
 
 
 def hard() -> Calls:

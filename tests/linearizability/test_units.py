@@ -76,6 +76,17 @@ def test_what_is_linearizable_is_so_when_all_that_can_be_is_excused(name: str) -
     assert tried > 100
 
 
+def test_a_queue_is_excused_by_more_takes_of_nobody_knows_what_than_it_has_values() -> None:
+    some = calls([(F.PUT, 7, None, 0, 1), (F.PUT, 8, None, 2, 3), (F.PUT, 7, None, 4, 5)], keys=[0, 0, 1])
+    freed = excused(some, "bag")
+    assert freed is not None
+    assert freed.f.tolist() == [F.TAKE] * 6 + [F.PUT] * 3
+    assert freed.key.tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 1]
+    assert freed.ret[:6].tolist() == [NEVER] * 6
+    assert freed.call.tolist() == sorted(freed.call.tolist())
+    assert excused(some, "register") is None
+
+
 def test_all_of_a_value_is_a_unit_and_what_is_unknown_stays() -> None:
     some = calls(
         [
@@ -114,6 +125,33 @@ def test_offsets_of_a_log_close_up() -> None:
     left = closed(some.select(np.array([0, 2, 3])), some.select(np.array([1])))
     assert left.out.tolist()[:2] == [0, 1]
     assert left.arg.tolist() == [5, 7, 2]
+
+
+def test_offsets_close_up_log_by_log() -> None:
+    some = calls(
+        [(F.APPEND, 5, 0, 0, 1), (F.APPEND, 6, 1, 2, 3), (F.APPEND, 7, 2, 4, 5), (F.APPEND, 8, 3, 6, 7)],
+        keys=[0, 1, 0, 1],
+    )
+    left = closed(some.select(np.array([2, 3])), some.select(np.array([0, 1])))
+    assert left.out.tolist() == [1, 2]
+
+
+def test_a_value_of_two_objects_is_two_units() -> None:
+    some = calls([(F.PUT, 7, None, 0, 1), (F.PUT, 7, None, 2, 3), (F.TAKE, None, 7, 4, 5)], keys=[0, 1, 1])
+    assert units(some, "bag").tolist() == [0, 1, 1]
+
+
+def test_an_empty_text_may_have_been_there_at_first_so_all_must_stay() -> None:
+    rows: list[tuple[F, int | None, int | None, int, int | None]] = [(F.WRITE, 0, None, 0, 1), (F.READ, None, 0, 2, 3)]
+    assert units(calls(rows), "key-value").tolist() == [0, 0]
+    assert units(calls([*rows, (F.READ, None, None, 4, 5)]), "key-value").tolist() == [KEPT, 1, 2]
+    assert units(calls([*rows, (F.APPEND, 0, None, 4, 5)]), "key-value").tolist() == [KEPT, 1, KEPT]
+
+
+def test_a_hold_that_does_not_end_is_a_unit() -> None:
+    some = calls([(F.ACQUIRE, None, None, 0, 1), (F.RELEASE, None, None, 2, 3), (F.ACQUIRE, None, None, 4, 5)])
+    some.process[:] = 0
+    assert units(some, "mutex").tolist() == [0, 0, 2]
 
 
 def test_what_an_unknown_model_does_stays() -> None:
