@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -190,6 +191,18 @@ def test_a_run_that_is_gone_is_kept_again(invoke: Invoke, store: Store) -> None:
     directory.path.rmdir()
     invoke(*UNSOUND, "--seeds", "6..6", "--jobs", "1", "--resume", code=1)
     assert len(store.runs()) == 1
+
+
+def test_progress_goes_to_stderr(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chaos.cli.tally.EVERY", 0.0)
+    told = invoke(*UNSOUND, "--seeds", "5..6", "--jobs", "1", "--json", code=1).stderr.splitlines()
+    said = "seed 6: messages.lost under partition leader: message 24 was confirmed and never delivered, though q1 "
+    assert [re.sub(r"[\d,]+ a minute", "N a minute", line) for line in told] == [
+        "1 of 2 seeds  N a minute  0 failures  0 unknown",
+        *(line for line in told if line.startswith("seed 6: ")),
+        "2 of 2 seeds  N a minute  3 failures  0 unknown",
+    ]
+    assert said + "was drained completely" in told
 
 
 def test_no_failure_is_0(invoke: Invoke, store: Store) -> None:
