@@ -19,6 +19,7 @@ from chaos.cli.run import say
 from chaos.model import registry
 from chaos.model.errors import EXIT_INTERRUPTED, BadInput, did_you_mean
 from chaos.model.settings import BadKey, parse_duration, resolve, size
+from chaos.search.prove.diagram import diagram
 from chaos.search.prove.explore import INTERRUPTED, MEMORY, STATES, TIME, Found, Limits, explore
 from chaos.search.prove.model import Model
 from chaos.search.prove.picture import picture
@@ -196,7 +197,7 @@ def _print(model: Model, found: Found, story: Story | None, valid: object) -> No
 
 
 def _tell(story: Story) -> None:
-    """The trace, a line a step."""
+    """The trace, a line a step; and once more as a diagram."""
     click.echo(f"\n  the shortest way there, {plural(len(story.steps), 'step')}:")
     rows = []
     for step in story.steps:
@@ -205,6 +206,9 @@ def _tell(story: Story) -> None:
             (f"{step.number:3}", step.node, step.what, step.became and f"= {step.became}", sends and f"→ {sends}")
         )
     columns(rows)
+    click.echo()
+    for line in diagram(story):
+        click.echo(f"  {line}")
 
 
 def _summary(model: Model, found: Found, story: Story | None, valid: object) -> Mapping[str, Any]:

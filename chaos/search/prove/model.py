@@ -66,7 +66,6 @@ class Model(ABC):
     """A protocol with its bounds set, ready to be explored. `nodes`: their names."""
 
     name: ClassVar[str]
-    meaning: ClassVar[str]
     bounds: ClassVar[tuple[Setting, ...]]
     each: ClassVar[tuple[str, ...]]  # the bounds that are each node's own, RESTARTS among them
     mutations: ClassVar[tuple[str, ...]]

@@ -71,7 +71,6 @@ class RaftModel(Model):
     """A Raft group."""
 
     name = "rabbitmq-quorum"
-    meaning = "the Raft group of a quorum queue: elections with pre-vote, and the log"
     bounds = (
         Setting("terms", integer(1), 2, "no node goes beyond this term"),
         Setting("timeouts", integer(0), 1, "each node: how often its election timer fires"),

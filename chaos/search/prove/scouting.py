@@ -53,7 +53,6 @@ class ScoutingModel(Model):
     """A cluster of electors."""
 
     name = "blazingmq"
-    meaning = "BlazingMQ's election, with scouting and cession"
     bounds = (
         Setting("terms", integer(1), 2, "no node goes beyond this term"),
         Setting("scoutings", integer(0), 1, "each node: how often it asks whether it would be supported"),

@@ -30,14 +30,19 @@ from chaos.search.prove.world import LOSE, REPEAT, Move, Worlds
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """number: from 1. node: where it happens. what: in words. became: what the node now is, where that changed. sends:
-    each message, in words, with its targets."""
+    """number: from 1. node: where it happens. what: in words; label: in a few; source: of the message that it is about.
+    became: what the node now is, where that changed; leads: it has become a leader; ends: a crash, or a message that is
+    lost. sends: each message, in words, with its targets."""
 
     number: int
     node: str
     what: str
-    became: str
-    sends: tuple[tuple[str, tuple[str, ...]], ...]
+    label: str
+    source: str | None
+    became: str = ""
+    leads: bool = False
+    ends: bool = False
+    sends: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +114,11 @@ class _Teller:
     def step(self, name: str, event: Event) -> None:
         core, before = self._cores[name], self._views[name]
         what = self._in_words(core, event)
+        about = event[0] in (DELIVER, REPEAT, LOSE)
+        label = self._model.label(event[2]) if about else _LABELS.get(event[0], what)
+        source = event[1] if about else None
         number = len(self._steps) + 1
-        if event[0] in (DELIVER, REPEAT, LOSE):
+        if about:
             way = next(
                 way for way in self._under_way
                 if (way.source, way.target, way.message) == (event[1], name, event[2])
@@ -119,19 +127,21 @@ class _Teller:
             if event[0] != REPEAT:
                 self._under_way.remove(way)
         if event[0] == LOSE:
-            self._steps.append(Step(number, name, what, "", ()))
+            self._steps.append(Step(number, name, what, label, source, ends=True))
             return
         after = (DELIVER, *event[1:]) if event[0] == REPEAT else event
         self._cores[name], view, sent = self._nodes[name].after(core, after)
         self._views[name] = view
         became = _became(before, view)
-        self._steps.append(Step(number, name, what, became, self._gathered(sent)))
-        if event[0] in (KILL, POWER):
+        leads = view.leads and (view.term, True) != (before.term, before.leads)
+        crashed = event[0] in (KILL, POWER)
+        self._steps.append(Step(number, name, what, label, source, became, leads, crashed, self._gathered(sent)))
+        if crashed:
             self._happen(name, CRASH, what)
             self._happen(name, START, "")
         else:
             self._happen(name, NOTE, f"{what}: {became}" if became and not view.leads else what)
-        if event[0] in (KILL, POWER) or (before.role, before.term, before.leads) != (view.role, view.term, view.leads):
+        if crashed or (before.role, before.term, before.leads) != (view.role, view.term, view.leads):
             self._happen(name, ROLE, LEADER if view.leads else view.role)
         self._send(name, sent)
         self._judge(name, view)
@@ -188,6 +198,7 @@ _WORDS = {
     KILL: "is killed, and starts again",
     POWER: "loses power, and starts again with what was synced",
 }
+_LABELS = {SYNCED: "synced", KILL: "killed", POWER: "power-off", CONNECT: "connected", DISCONNECT: "disconnected"}
 
 
 def _became(before: View, after: View) -> str:

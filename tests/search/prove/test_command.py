@@ -12,6 +12,8 @@ import pytest
 from chaos.cli import main
 from chaos.cli.prove import _Progress
 from chaos.search.prove.explore import Found
+from chaos.search.prove.protocols import PROTOCOLS
+from tests.docs.pages import DOCS, section
 
 EXHAUSTED = """\
 ✓ VALID  blazingmq  one leader a term: in every state within the bounds
@@ -45,6 +47,18 @@ slow-disk=0
     8  n2  gets support, term 1 (from n3)     = leads term 1       → I lead, term 1 to n1, n3
     9  n3  gets proposal, term 1 (from n1)                         → support, term 1 to n1
    10  n1  gets support, term 1 (from n3)     = leads term 1       → I lead, term 1 to n2, n3
+
+         n1                  n2                  n3
+     1    ● scouts            │                   │
+     2    │                   ● scouts            │
+     3    │                   ├────would you?────▶●
+     4    ├────would you?────▶●                   │
+     5    │                   ●◀─────I would──────┤   candidate, term 1
+     6    ●◀─────I would──────┤                   │   candidate, term 1
+     7    │                   ├─────proposal─────▶●   follower, term 1
+     8    │                   ★◀─────support──────┤   leads term 1
+     9    ├─────proposal──────┼──────────────────▶●
+    10    ★◀──────────────────┼──────support──────┤   leads term 1
 """
 
 
@@ -140,3 +154,10 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], words: list[s
     code, out, err = prove(capsys, *words)
     assert (code, out, err.count("\n")) == (254, "", 1)
     assert problem in err
+
+
+def test_the_page_names_every_mutation_and_bound() -> None:
+    page = section(DOCS / "search.md", "Prove")
+    for protocol, model in PROTOCOLS.items():
+        assert f"<!-- made: bounds {protocol} -->" in page
+        assert f"`{protocol}`: {', '.join(f'`{mutation}`' for mutation in model.mutations)}" in page

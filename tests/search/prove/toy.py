@@ -64,7 +64,6 @@ class Knocking(Model):
     """Knockers, each of which may knock so often."""
 
     name = "knocking"
-    meaning = "for tests"
     bounds = (Setting("terms", integer(0), 0, ""), Setting("knocks", integer(0), 1, ""), *common_bounds(in_flight=0))
     each = ("knocks", RESTARTS)
     mutations = ()
