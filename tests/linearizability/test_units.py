@@ -8,6 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from chaos.model.history import NONE
 from checkers.linearizability.calls import NEVER, Calls, F, calls
 from checkers.linearizability.shrink import prefix
 from checkers.linearizability.units import KEPT, closed, excused, looks, units
@@ -152,6 +153,42 @@ def test_a_hold_that_does_not_end_is_a_unit() -> None:
     some = calls([(F.ACQUIRE, None, None, 0, 1), (F.RELEASE, None, None, 2, 3), (F.ACQUIRE, None, None, 4, 5)])
     some.process[:] = 0
     assert units(some, "mutex").tolist() == [0, 0, 2]
+
+
+LOG: list[tuple[F, int | None, int | None, int, int | None]] = [
+    (F.APPEND, 5, 0, 0, 1), (F.APPEND, 6, None, 2, None), (F.APPEND, 7, None, 4, None), (F.FETCH, 3, 7, 6, 7),
+    (F.FETCH, 4, None, 8, 9), (F.APPEND, 8, 6, 10, 11), (F.APPEND, 8, 7, 12, 13), (F.FETCH, 0, None, 14, None),
+]  # fmt: skip
+
+
+def test_of_a_log_what_nobody_saw_and_what_was_appended_twice_stays() -> None:
+    assert units(calls(LOG), "log").tolist() == [0, KEPT, 2, 2, 4, KEPT, KEPT, 7]
+
+
+def test_a_log_is_excused_without_what_nobody_saw_and_without_holes() -> None:
+    freed = excused(calls(LOG), "log")
+    assert freed is not None
+    assert freed.op.tolist() == [0, 2, 3, 4, 7]
+    assert freed.out.tolist()[:2] == [0, NONE]
+    assert freed.arg.tolist()[2:] == [1, 2, 0]
+
+
+def test_a_set_that_is_read_whole_has_no_units_but_its_reads() -> None:
+    rows: list[tuple[F, int | None, int | None, int, int | None]] = [(F.ADD, 1, None, 0, 1), (F.CONTAINS, 1, 1, 2, 3)]
+    assert units(calls(rows), "set").tolist() == [0, 0]
+    assert units(calls([*rows, (F.READ, None, 0, 4, 5)]), "set").tolist() == [KEPT, 1, 2]
+
+
+def test_holds_of_a_process_that_overlap_stay() -> None:
+    some = calls([(F.ACQUIRE, None, None, 0, 9), (F.RELEASE, None, None, 2, 3), (F.ACQUIRE, None, None, 10, 11)])
+    some.process[:] = 0
+    assert units(some, "mutex").tolist() == [KEPT, KEPT, KEPT]
+
+
+def test_a_hold_lasts_until_its_release_returned() -> None:
+    some = calls([(F.ACQUIRE, None, None, 0, 1), (F.RELEASE, None, None, 2, 6), (F.TRY, None, None, 4, 5)])
+    some.process[:] = [0, 0, 1]
+    assert units(some, "mutex").tolist() == [KEPT, KEPT, 2]
 
 
 def test_what_an_unknown_model_does_stays() -> None:
