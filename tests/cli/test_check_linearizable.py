@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +226,43 @@ def test_a_search_without_enough_time_or_memory_is_2_with_what_was_learnt(
     assert (found["valid"], found["metrics"]) == ("unknown", {"engine": "porcupine"})
     assert found["reason"].startswith(reason)
     assert "the fifo-queue monitor does not take it" in found["reason"]
+
+
+@pytest.mark.usefixtures("searcher")
+def test_ctrl_c_amid_a_search_is_130_at_once_and_leaves_no_worker(here: Path) -> None:
+    """The worker has a session of its own; who started it, and is stopped, ends it."""
+    Path("hard.jsonl").write_text(hard(), encoding="utf-8")
+    words = [sys.executable, "-c", "from chaos.cli.main import main; main()", "check", "hard.jsonl", *FIFO]
+    asked = subprocess.Popen(
+        [*words, "--timeout", "1h"], cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    ours = patiently(lambda: searchers(asked.pid))[0]
+    asked.send_signal(signal.SIGINT)
+    out, err = asked.communicate(timeout=60)
+    assert (asked.returncode, out, err) == (130, "", "\nsplitbrain: error: interrupted\n")
+    patiently(lambda: not Path(f"/proc/{ours}").exists())
+
+
+def searchers(pid: int) -> list[int]:
+    """Workers that a process started."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return [int(child) for child in found if _program(child) == build.worker().resolve()]
+
+
+def _program(pid: str) -> Path | None:
+    try:
+        return Path(f"/proc/{pid}/exe").readlink()
+    except OSError:
+        return None
+
+
+def patiently(look: Callable[[], Any]) -> Any:
+    """What there is to see, once there is something."""
+    end = time.monotonic() + 60
+    while not (found := look()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return found
 
 
 def test_a_worker_that_dies_is_2_with_its_last_words(
