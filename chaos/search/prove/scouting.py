@@ -58,7 +58,12 @@ class ScoutingModel(Model):
         Setting("scoutings", integer(0), 1, "each node: how often it asks whether it would be supported"),
         Setting("heartbeats", integer(0), 0, "each node: how often it sends heartbeats as leader, beside its first"),
         Setting(DISCONNECTS, integer(0), 0, "each node: how often it takes another for unavailable"),
-        Setting("ledger", integer(0, 1), 0, "1: a restart finds the last leader's term; 0: its own, as specified"),
+        Setting(
+            "ledger",
+            integer(0, 1),
+            0,
+            "1: a restart finds the last leader's term (the setting terms = ledger); 0: its own",
+        ),
         *common_bounds(in_flight=0),
     )
     each = ("scoutings", "heartbeats", DISCONNECTS, RESTARTS)
