@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from inspect import signature
 from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
@@ -13,9 +16,9 @@ import pytest
 
 from checkers.linearizability.porcupine import build
 from tests.checkers import test_linearizable
-from tests.linearizability import test_from_history, test_planner, test_shrink, test_units
+from tests.linearizability import test_from_history, test_planner, test_shrink, test_starts, test_units
 from tests.linearizability.monitors.mutations import Mutant, planted
-from tests.linearizability.porcupine import test_visualise
+from tests.linearizability.porcupine import test_build, test_visualise
 
 PACKAGE = "checkers.linearizability"
 # By module: who must notice.
@@ -26,6 +29,8 @@ TESTS = {
     f"{PACKAGE}.planner": test_planner,
     f"{PACKAGE}.shrink": test_shrink,
     f"{PACKAGE}.units": test_units,
+    f"{PACKAGE}.starts": test_starts,
+    f"{PACKAGE}.porcupine.build": test_build,
     "checkers.linearizable": test_linearizable,
 }
 MUTATIONS: dict[str, list[tuple[str, str]]] = {
@@ -231,6 +236,40 @@ MUTATIONS: dict[str, list[tuple[str, str]]] = {
         ("many = int(np.bincount(of, calls.f == F.PUT).max(initial=0)) + 1", "many = 0"),
         ('_spare_takes(calls) if model in ("fifo-queue", "bag") else None', "_spare_takes(calls)"),
     ],
+    f"{PACKAGE}.starts": [
+        ("calls.ret > rank", "calls.ret >= rank"),
+        ("open_ = left.call <= rank", "open_ = left.call < rank"),
+        ("np.where(open_ & (left.f != F.CAS), NONE, left.out)", "np.where(open_, NONE, left.out)"),
+        ("np.where(open_ & (left.f != F.CAS), NONE, left.out)", "left.out"),
+        ("np.where(open_, NEVER, left.ret)", "left.ret"),
+        ("    if not len(left):\n", "    if False:\n"),
+        ("[] if len(held) > MOST else", ""),
+        ("left if number == NONE else", ""),
+        ('F.ADD if model == "counter" else F.WRITE', "F.WRITE"),
+        ("(left.f == F.READ) & (left.ret != NEVER)\n    swaps", "(left.f == F.READ)\n    swaps"),
+        ("(left.f == F.CAS) | (left.f == F.CAS_REFUSED)", "(left.f == F.CAS)"),
+        ("[*asked.tolist(), other + 1 if other < NEVER - 1 else -1]", "asked.tolist()"),
+        ("left.arg.max(initial=0), left.out.max(initial=0)", "left.arg.max(initial=0)"),
+        ("left.ret < left.call[first])", "left.ret < left.ret[first])"),
+        ("(left.call <= left.ret[first])", "(left.call <= left.call[first])"),
+        ("- int(maybe[maybe < 0].sum())", ""),
+        ("highest - int(np.abs(maybe).sum())", "highest - int(maybe.sum())"),
+        ("highest - int(np.abs(maybe).sum())", "highest"),
+        ("else [0] * (MOST + 1)", "else [0]"),
+    ],
+    f"{PACKAGE}.porcupine.build": [
+        ("model is None and os.access(SHIPPED, os.X_OK)", "model is None and os.access(SHIPPED, os.F_OK)"),
+        ("        if kept:  # built while there was one\n", "        if False:\n"),
+        ("    if not os.access(binary, os.X_OK):\n", "    if True:\n"),
+        ("    if model is not None:\n        files.append", "    if False:\n        files.append"),
+        ("        if version >= OLDEST:\n", "        if version > ():\n"),
+        (' if not line.startswith("#")]', "]"),
+        ('"CGO_ENABLED": "0", ', ""),
+        ('"GOFLAGS": "", ', ""),
+        ('"GOTOOLCHAIN": "local"', ""),
+        ('            command.append(f"-overlay={overlay}")', "            pass"),
+        ("        if done.returncode != 0:\n", "        if False:\n"),
+    ],
     "checkers.linearizable": [
         ("turn Result(self.name, Verdict.UNKNOWN, str(why))\n", "turn Result(self.name, Verdict.INVALID, str(why))\n"),
         ("        if not len(calls):\n", "        if False:\n"),
@@ -288,11 +327,13 @@ def _values(names: str | tuple[str, ...], values: Iterable[Any]) -> list[dict[st
 
 
 def _run(tests: ModuleType, test: Callable[..., None], told: dict[str, Any]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         fixtures: dict[str, Callable[[], Any]] = {
             "monkeypatch": lambda: patch,
             "searched": lambda: tests.searching(patch),
             "binary": build.worker,
+            "machine": lambda: tests.Machine(Path(stack.enter_context(TemporaryDirectory())), patch),
+            "tmp_path": lambda: Path(stack.enter_context(TemporaryDirectory())),
         }
         asked = [name for name in signature(test).parameters if name in fixtures]
         test(**told, **{name: fixtures[name]() for name in asked})

@@ -53,6 +53,17 @@ def test_a_counter_may_hold_what_its_first_read_leaves_open() -> None:
     assert [int(one.arg[0]) for one in starts(left, "counter")] == [3, 4, 5]
 
 
+def test_a_count_that_overlaps_its_read_may_have_been_before_it_or_not() -> None:
+    left = calls([(F.ADD, 3, None, 0, 2), (F.READ, None, 0, 1, 4), (F.ADD, -1, None, 3, 6)])
+    assert [int(one.arg[0]) for one in starts(left, "counter")] == [-3, -2, -1, 0, 1]
+
+
+def test_what_returned_at_the_rank_was_before_and_an_unknown_read_asks_about_nothing() -> None:
+    left = rest(calls([(F.WRITE, 1, None, 0, 3), (F.READ, None, 5, 4, 6), (F.READ, None, None, 7, None)]), 3)
+    assert left.op.tolist() == [1, 2]
+    assert [int(one.arg[0]) for one in starts(left, "register")] == [5, 6]
+
+
 def test_where_too_much_may_be_held_there_is_nothing_to_try() -> None:
     many = calls([(F.READ, None, value, 2 * value, 2 * value + 1) for value in range(MOST + 1)])
     assert starts(many, "register") == []

@@ -58,7 +58,7 @@ def planted(mutant: Mutant) -> Iterator[None]:
 @contextmanager
 def replaced(module: ModuleType, source: str) -> Iterator[None]:
     """The functions of a module made from another text."""
-    changed: dict[str, Any] = {"__name__": module.__name__}
+    changed: dict[str, Any] = {"__name__": module.__name__, "__file__": module.__file__}
     exec(compile(source, f"<another {module.__name__}>", "exec"), changed)
     mine, others = _functions(module, vars(module)), _functions(module, changed)
     assert mine.keys() == others.keys()
