@@ -32,7 +32,8 @@ class Earned(Checker):
     no trace, or what they were to hurt, a clock say, was down all the while. With faults = "none":
     unasked-fault. With progress = "required": nothing-confirmed. With progress = "forbidden": forbidden-progress
     (invalid): a publish invoked and confirmed while faults were surely in force, from `grace` after they were;
-    nothing-asked: none was even invoked then, and no connection refused; nothing-confirmed, at no time: then it shows nothing that none was.
+    nothing-asked: none was even invoked then, and no connection refused; nothing-confirmed, at no time: then it shows
+    nothing that none was.
     """
 
     name = "earned"

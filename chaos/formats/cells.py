@@ -1,7 +1,8 @@
 """One op as a file says it, made into the cells of a row.
 
 An op comes as a mapping with the names of Jepsen's ops (process, type, f, value, time, index, error) and of the columns
-of our histories (key, node, detail, op, channel, redelivered, term, incarnation). Of the rest nothing is kept.
+of our histories (key, node, detail, op, channel, redelivered, term, incarnation). Of the rest only a rebalance log is
+kept, in the detail.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from chaos.model.op import PROCESS_NAMES, OpType
 WHOLE = ("index", "time", "process", "type", "value", "op", "channel", "redelivered", "term", "incarnation")
 TEXT = ("f", "key", "node", "error", "detail")
 
+REBALANCED = "rebalance-log"  # of a poll of logs: which of them came or went meanwhile; kept in the detail
 _TYPES = {str(type_): int(type_) for type_ in OpType}
 _PROCESSES = {name: number for number, name in PROCESS_NAMES.items()}
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -60,6 +62,8 @@ def cells(op: Mapping[str, Any], *, keyed: bool) -> Cells:
         value = NONE
     elif not _is_whole(value):
         value, detail = NONE, {"value": value, **(detail or {})}
+    if op.get(REBALANCED):
+        detail = {**(detail or {}), REBALANCED: op[REBALANCED]}
     redelivered = op.get("redelivered")
     if redelivered is not None and not isinstance(redelivered, bool):
         raise Problem(f"redelivered {_short(redelivered)} is neither true nor false")

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from chaos.formats import edn
-from chaos.formats.cells import compact, is_pair
+from chaos.formats.cells import REBALANCED, compact, is_pair
 from chaos.formats.syntax import is_bare
 from chaos.model.history import NONE, History
 from chaos.model.op import INFO, INVOKE, PROCESS_NAMES, OpType
@@ -44,7 +44,7 @@ def write_csv(history: History, path: Path) -> None:
         writer = csv.writer(text, lineterminator="")
         writer.writerow(_CSV)
         yield text.getvalue()
-        for op in ops(history, keys=Keys.FIELD, says_op=True):
+        for op in ops(history, keys=Keys.FIELD, says_op=True, columns_only=True):
             text.seek(0)
             text.truncate()
             writer.writerow([_csv(name, op.get(name)) for name in _CSV])
@@ -59,11 +59,14 @@ class Keys:
     NONE, FIELD, PAIR = range(3)
 
 
-def ops(history: History, keys: int | None = None, says_op: bool | None = None) -> Iterator[dict[str, Any]]:
+def ops(
+    history: History, keys: int | None = None, says_op: bool | None = None, *, columns_only: bool = False
+) -> Iterator[dict[str, Any]]:
     """The rows as Jepsen's ops, in its order of fields; fields that say nothing are left out.
 
     Where every client's op has a key, values are [key value] (Jepsen's independent keys); otherwise keys are a field.
     Completions belong to their process's last invocation; where they do not, `op` says their invocation's index.
+    columns_only: what has no column of its own stays in the detail.
     """
     if keys is None:
         keys = _keys(history)
@@ -84,6 +87,10 @@ def ops(history: History, keys: int | None = None, says_op: bool | None = None) 
         index, time, process, type_, f, key, value, node, error, of, channel, again, term, incarnation, text = row
         detail = json.loads(text) if text else None
         said = None if value == NONE else value
+        moved = None
+        if detail and detail.get(REBALANCED) and not columns_only:
+            moved = detail.pop(REBALANCED)
+            detail = detail or None
         if said is None and detail is not None and detail.keys() == {"value"} and _rich(detail["value"]):
             said, detail = detail["value"], None
         if keys == Keys.PAIR and process >= 0:
@@ -112,6 +119,8 @@ def ops(history: History, keys: int | None = None, says_op: bool | None = None) 
             op["term"] = term
         if incarnation != NONE:
             op["incarnation"] = incarnation
+        if moved:
+            op[REBALANCED] = moved
         if detail is not None:
             op["detail"] = detail
         yield op

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from chaos.model.errors import SplitbrainError
-from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, Action
+from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, WIPE, Action
 from clusters.base import Counts, Delivery, Failed, Unknown
 from clusters.brokers.amqp import close_connection, open_connection
 from clusters.brokers.rabbitmq import PORT
@@ -285,7 +285,7 @@ def test_a_consumer_that_the_broker_cancels_is_a_lost_client(world: World) -> No
 
 def test_what_cannot_be_done_is_refused_with_the_reason(world: World) -> None:
     cluster = world.cluster
-    assert {verb for verb, why in cluster.abilities().items() if why} == {POWER_OFF}
+    assert {verb for verb, why in cluster.abilities().items() if why} == {POWER_OFF, WIPE}
     for action, problem in [
         (Action(POWER_OFF, ("n1",)), "power-off cannot be done here: a container shares its host's page cache"),
         (Action(KILL, ("n9",)), "no node 'n9'; known: n1, n2, n3"),

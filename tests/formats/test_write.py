@@ -69,3 +69,21 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="only parquet can say that the history is not whole"):
         formats.save(History.from_ops([], "it ends early"), tmp_path / "x.edn")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rebalance_log_is_a_field_of_its_own_for_jepsen(tmp_path: Path) -> None:
+    moved = [{"keys": ["x"]}]
+    said = [["poll", {"x": [[0, 1]]}]]
+    ops = [
+        Op(index=0, time=0, process=0, type=INVOKE, f="poll", detail={"value": [["poll"]]}),
+        Op(index=1, time=1, process=0, type=OK, f="poll", detail={"value": said, "rebalance-log": moved}, op=0),
+    ]
+    history = History.from_ops(ops)
+    for format_ in ("edn", "jsonl", "csv"):
+        path = tmp_path / f"history.{format_}"
+        formats.save(history, path)
+        assert list(formats.load(path)) == ops, format_
+    assert (tmp_path / "history.edn").read_text().splitlines()[1] == (
+        '{:process 0, :type :ok, :f :poll, :value [[:poll {"x" [[0 1]]}]], :time 1, :index 1, '
+        ':rebalance-log [{"keys" ["x"]}]}'
+    )
