@@ -9,7 +9,7 @@ demo: env
 
 test: test-env
 	scripts/install-test-tools.sh
-	scripts/with-docker.sh scripts/test.sh -m "not long" --session-timeout 2700
+	scripts/with-docker.sh scripts/test.sh
 
 long: test-env
 	scripts/install-test-tools.sh

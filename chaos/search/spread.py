@@ -7,7 +7,8 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
+from concurrent.futures import wait as completed
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import get_context, parent_process
@@ -18,6 +19,7 @@ Item = TypeVar("Item")
 Done = TypeVar("Done")
 
 AHEAD = 4  # items a core that may wait for an earlier one
+TAKEN = 2  # of them, not finished: one under way, and the next at hand
 
 
 def cores() -> int:
@@ -25,7 +27,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def spread(work: Callable[[Item], Done], items: Iterable[Item], jobs: int) -> Iterator[tuple[Item, Done]]:
+def spread(work: Callable[[Item], Done], items: Iterable[Item], jobs: int) -> Generator[tuple[Item, Done], None, None]:
     """Each item with what `work` (a function of a module, since other processes run it) makes of it, in order.
 
     With one job it is done here. Close the iterator to stop early: what is under way is ended. An exception of `work`
@@ -44,18 +46,23 @@ def again(
 ) -> Generator[tuple[Item, Done], None, None]:
     """As `spread`, by a crew that goes on to other work afterwards: what is under way when it is closed is finished,
     and comes to nothing."""
+    # What a core has taken on cannot be called off, so no more is handed out than that: the pool's own thread dies of
+    # futures that were cancelled when its processes are ended.
     waiting: deque[tuple[Item, Future[Done]]] = deque()
     left = iter(items)
-    try:
-        while True:
-            waiting += [(item, pool.submit(work, item)) for item in islice(left, jobs * AHEAD - len(waiting))]
-            if not waiting:
-                return
-            item, future = waiting.popleft()
+    while True:
+        unfinished = [future for _, future in waiting if not future.done()]
+        free = min(jobs * AHEAD - len(waiting), jobs * TAKEN - len(unfinished))
+        fresh = [(item, pool.submit(work, item)) for item in islice(left, free)]
+        waiting += fresh
+        if not waiting:
+            return
+        item, future = waiting[0]
+        if future.done():
+            waiting.popleft()
             yield item, future.result()
-    finally:
-        for _, future in waiting:
-            future.cancel()
+        else:
+            completed([*unfinished, *(future for _, future in fresh)], return_when=FIRST_COMPLETED)
 
 
 @contextmanager

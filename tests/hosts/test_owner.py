@@ -40,6 +40,7 @@ def changed(place: int, to: str) -> str:
         (changed(1, "another-boot"), None),
         ("elsewhere/another-boot/12/34", "process 12 on elsewhere, which cannot be seen from here"),
     ],
+    ids=["nothing", "too-little", "another-start", "another-pid", "another-boot", "another-host"],
 )
 def test_who_it_was(word: str, who: str | None) -> None:
     assert owner.holder(word) == who

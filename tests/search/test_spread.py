@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ import os, time
 from chaos.search.spread import spread
 
 def work(number):
-    print(os.getpid(), flush=True)
+    os.write(1, f"{os.getpid()}\\n".encode())  # in one piece, since two write at once
     time.sleep(60)
 
 if __name__ == "__main__":
@@ -30,6 +32,11 @@ def halve(number: int) -> int:
     if number < 0:
         raise ValueError(f"{number} is below zero")
     return number // 2
+
+
+def linger(number: int) -> int:
+    time.sleep(0.01)
+    return number
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -46,6 +53,16 @@ def test_a_crew_goes_on_after_work_that_was_broken_off() -> None:
         with pytest.raises(ValueError, match="-1 is below zero"):
             list(again(halve, [4, -1, 5], 2, pool))
         assert list(again(halve, [2], 2, pool)) == [(2, 1)]
+
+
+def test_closing_early_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    trouble: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: trouble.append(args.exc_value))
+    for taken in [1, 2, 3, 4, 5, 6, 7] * 6:
+        results = spread(linger, range(1000), 2)
+        assert list(islice(results, taken)) == [(number, number) for number in range(taken)]
+        results.close()
+    assert trouble == []
 
 
 def test_nobody_is_left_when_whoever_started_it_is_killed(tmp_path: Path) -> None:
