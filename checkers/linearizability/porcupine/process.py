@@ -25,6 +25,7 @@ import numpy.typing as npt
 GRACE = 5.0  # s after its time-out before a worker is killed: enough to unwind a search of a million operations
 _TICK = 0.05  # s between looks at its memory
 _CHUNK = 1 << 20
+_AHEAD = 1 << 12  # read at least: most answers are shorter
 
 
 Buffer = bytes | npt.NDArray[Any]
@@ -152,25 +153,30 @@ class _Talk:
         self._pid = pid
         self._deadline = deadline
         self._memory = memory
+        self._read = bytearray()
 
     def write(self, descriptor: int, parts: Sequence[memoryview]) -> None:
+        if sum(map(len, parts)) < _CHUNK:  # in one piece: each takes a look and a call
+            parts = [memoryview(b"".join(parts))]
         for part in parts:
             place = 0
             while place < len(part):
-                self._wait(descriptor, select.POLLOUT)
-                with contextlib.suppress(BlockingIOError):
+                try:
                     place += os.write(descriptor, part[place : place + _CHUNK])
+                except BlockingIOError:
+                    self._wait(descriptor, select.POLLOUT)
 
     def read(self, descriptor: int, length: int) -> bytes:
-        parts: list[bytes] = []
-        while length:
+        """The next bytes of the answer, which is all that the worker says until it is asked again."""
+        while len(self._read) < length:
             self._wait(descriptor, select.POLLIN)
-            part = os.read(descriptor, min(length, _CHUNK))
+            part = os.read(descriptor, max(_AHEAD, min(length - len(self._read), _CHUNK)))
             if not part:
                 raise EOFError
-            parts.append(part)
-            length -= len(part)
-        return b"".join(parts)
+            self._read += part
+        found = bytes(memoryview(self._read)[:length])
+        del self._read[:length]
+        return found
 
     def _wait(self, descriptor: int, event: int) -> None:
         poll = select.poll()

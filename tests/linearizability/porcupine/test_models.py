@@ -61,6 +61,7 @@ def test_a_model_agrees_with_all_orders_tried(name: str) -> None:
         expected = reference.linearizable(history, thing)
         found = search(history, model)
         assert found.valid is expected, (number, history, found)
+        assert search(history, model, explain=False).valid is expected, (number, history)
         verdicts[expected] += 1
         if found.violation:
             check_prefix(history, thing, found)
@@ -89,6 +90,10 @@ def test_a_decision_whole() -> None:
         False, "porcupine", sentence, Violation("no-order", (2,), sentence), (0, 1)
     )
     assert search(history, "bag") == Decision(True, "porcupine", "Porcupine found an order of all 4 operations")
+    bare = "no order explains these operations"
+    assert search(history, "fifo-queue", explain=False) == Decision(
+        False, "porcupine", bare, Violation("no-order", (), bare)
+    )
 
 
 @pytest.mark.usefixtures("binary")

@@ -55,7 +55,7 @@ func main() {
 
 // The blocks of a request, in order.
 const (
-	kind = iota // "search" or "visualise"
+	kind = iota // "decide", "search" or "visualise"
 	name
 	parameters // of the model: int64
 	offsets    // of the model's table: where each cell ends
@@ -93,11 +93,11 @@ func answer(request [][]byte) [][]byte {
 		Ret: numbers(request[ret]), Key: numbers(request[key]), Process: numbers(request[process]),
 		Chan: numbers(request[channel]),
 	}
-	if string(request[kind]) == "search" {
+	if asked := string(request[kind]); asked != "visualise" {
 		for i := f; i < blocks; i++ {
 			request[i] = nil
 		}
-		found := search.Run(model, history, limit)
+		found := search.Run(model, history, limit, asked == "search")
 		longest := make([]int64, len(found.Longest))
 		for i, row := range found.Longest {
 			longest[i] = int64(row)

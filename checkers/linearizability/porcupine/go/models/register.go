@@ -1,9 +1,6 @@
 package models
 
-import (
-	"splitbrain/porcupine/persistent"
-	"splitbrain/porcupine/search"
-)
+import "splitbrain/porcupine/search"
 
 // A register, with or without compare-and-set. Number 0: the initial value; reads that answer None saw it.
 func init() {
@@ -24,8 +21,8 @@ func init() {
 				}
 				return value, false
 			},
+			// No Hash: after the same operations there are few values, so that comparing them is the faster.
 			Equal: equal[int64],
-			Hash:  func(value int64) uint64 { return persistent.Mix(uint64(value)) },
 			Show:  func(value int64) string { return search.Number(value, "nil") },
 		}
 	})

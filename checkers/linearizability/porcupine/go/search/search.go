@@ -39,10 +39,15 @@ type Answer struct {
 }
 
 // Run decides each key by itself, small keys first, and stops at the first that is illegal. Of several illegal keys the
-// answer is always about the same one (the smallest), unless time or memory ran out.
-func Run(model Model, history History, limits Limits) Answer {
+// answer is always about the same one (the smallest), unless time or memory ran out. Without explain it has the verdict
+// and the counts alone.
+func Run(model Model, history History, limits Limits, explain bool) Answer {
 	watch := startWatch(limits)
 	keys := split(history)
+	wanted := longestOrder // what states carry for it, ordered channels need too
+	if !explain && len(history.Chan) == 0 {
+		wanted = verdictOnly
+	}
 	sort.SliceStable(keys, func(i, j int) bool { return len(keys[i]) < len(keys[j]) })
 
 	var next, failed atomic.Int64
@@ -62,7 +67,7 @@ func Run(model Model, history History, limits Limits) Answer {
 					return
 				}
 				stop := func() bool { return watch.stopped.Load() || failed.Load() < i }
-				result := one(model, keys[i], history, stop)
+				result := one(model, keys[i], history, stop, wanted)
 				lock.Lock()
 				switch {
 				case result.verdict == Unknown:
@@ -87,12 +92,14 @@ func Run(model Model, history History, limits Limits) Answer {
 
 	answer := Answer{Verdict: Ok, Keys: len(keys), Decided: decided, Stuck: -1}
 	switch {
+	case illegal != nil && !explain:
+		answer.Verdict = Illegal
 	case illegal != nil:
 		answer.Verdict = Illegal
 		answer.Longest, answer.Stuck, answer.Why = illegal.result.prefix(history, keys[illegal.key])
 	case decided < len(keys):
 		answer.Verdict, answer.Why = Unknown, why
-		if undecided != nil {
+		if undecided != nil && explain {
 			answer.Longest, answer.Stuck, _ = undecided.result.prefix(history, keys[undecided.key])
 		}
 	}
@@ -110,9 +117,9 @@ type outcome struct {
 	bound   *binding
 }
 
-func one(model Model, calls []Call, history History, stop func() bool) outcome {
+func one(model Model, calls []Call, history History, stop func() bool, wanted purpose) outcome {
 	order(calls, history)
-	bound := model.bind(stop, true)
+	bound := model.bind(stop, wanted)
 	legal := porcupine.CheckOperations(bound.model, operations(calls, history))
 	switch {
 	case legal:

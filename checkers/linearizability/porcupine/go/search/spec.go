@@ -8,10 +8,18 @@ import (
 
 // Model is a sequential specification: what one object allows. Made from a Spec or from Choices.
 type Model interface {
-	// bind makes the model ready for searches that end when stop says so. track: remember the longest prefix (of one
-	// search, of one key).
-	bind(stop func() bool, track bool) *binding
+	// bind makes the model ready for searches that end when stop says so.
+	bind(stop func() bool, purpose purpose) *binding
 }
+
+// purpose of a search: what is wanted of it beside the verdict.
+type purpose int
+
+const (
+	verdictOnly  purpose = iota // of calls in no ordered channel: the fastest
+	longestOrder                // the longest prefix; of one search, of one key
+	picture                     // what Porcupine's page draws
+)
 
 // Spec is a deterministic model with states of type S. States are immutable: Step makes a new one.
 type Spec[S any] struct {
@@ -50,7 +58,11 @@ type binding struct {
 	show func(*Call) string
 }
 
-func (spec Spec[S]) bind(stop func() bool, track bool) *binding {
+func (spec Spec[S]) bind(stop func() bool, purpose purpose) *binding {
+	if purpose == verdictOnly {
+		return spec.bare(stop)
+	}
+	track := purpose == longestOrder
 	bound := &binding{show: spec.ShowCall}
 	if bound.show == nil {
 		bound.show = (*Call).String
@@ -72,23 +84,27 @@ func (spec Spec[S]) bind(stop func() bool, track bool) *binding {
 				return false, nil
 			}
 			at, call := state.(*place[S]), input.(*Call)
-			next := &place[S]{parent: at, call: call, known: at.known, channels: at.channels}
-			allowed := true
+			channels := at.channels
 			if call.channel >= 0 {
-				if done := position(at.channels, call.channel); done > call.position && call.Unknown {
-					next.state = at.state // later operations of its channel took effect, so this one did not
-					return true, next
+				if done := position(channels, call.channel); done > call.position && call.Unknown {
+					// later operations of its channel took effect, so this one did not
+					return true, &place[S]{at.state, at, call, at.known, channels}
 				} else if done > call.position || done < call.floor {
 					return false, nil
 				}
-				next.channels = advance(at.channels, call.channel, call.position)
 			}
-			if next.state, allowed = spec.Step(at.state, call); !allowed {
-				if !call.Unknown {
-					return false, nil
-				}
-				next.state, next.channels = at.state, at.channels
+			// Most steps of a search are refused: nothing is made before that is known.
+			after, allowed := spec.Step(at.state, call)
+			switch {
+			case allowed && call.channel >= 0:
+				channels = advance(channels, call.channel, call.position)
+			case allowed:
+			case call.Unknown:
+				after = at.state
+			default:
+				return false, nil
 			}
+			next := &place[S]{after, at, call, at.known, channels}
 			if !call.Unknown {
 				next.known++
 				if track && next.known > best.known {
@@ -116,6 +132,31 @@ func (spec Spec[S]) bind(stop func() bool, track bool) *binding {
 			calls[i], calls[j] = calls[j], calls[i]
 		}
 		return calls, short(spec.Show(best.state))
+	}
+	return bound
+}
+
+// bare is a model whose states are those of the specification and nothing else, which spares an allocation a step.
+func (spec Spec[S]) bare(stop func() bool) *binding {
+	bound := &binding{}
+	bound.model = porcupine.Model{
+		Init: func() interface{} { return spec.Init() },
+		Step: func(state, input, _ interface{}) (bool, interface{}) {
+			if stop() {
+				bound.cut = true
+				return false, nil
+			}
+			call := input.(*Call)
+			after, allowed := spec.Step(state.(S), call)
+			if !allowed {
+				return call.Unknown, state
+			}
+			return true, after
+		},
+		Equal: func(a, b interface{}) bool { return spec.Equal(a.(S), b.(S)) },
+	}
+	if spec.Hash != nil {
+		bound.model.Hash = func(state interface{}) uint64 { return spec.Hash(state.(S)) }
 	}
 	return bound
 }
@@ -162,7 +203,7 @@ type Choices[S any] struct {
 	ShowCall func(call *Call) string
 }
 
-func (choices Choices[S]) bind(stop func() bool, track bool) *binding {
+func (choices Choices[S]) bind(stop func() bool, purpose purpose) *binding {
 	contains := func(states []S, wanted S) bool {
 		for _, state := range states {
 			if choices.Equal(state, wanted) {
@@ -224,5 +265,5 @@ func (choices Choices[S]) bind(stop func() bool, track bool) *binding {
 			return hash
 		}
 	}
-	return spec.bind(stop, track)
+	return spec.bind(stop, purpose)
 }

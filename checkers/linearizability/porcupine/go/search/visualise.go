@@ -47,7 +47,7 @@ func Visualise(model Model, history History, limits Limits, notes []Annotation) 
 	}
 
 	partition := func([]porcupine.Operation) [][]porcupine.Operation { return parts }
-	bound := model.bind(watch.stopped.Load, false)
+	bound := model.bind(watch.stopped.Load, picture)
 	bound.model.Partition = partition
 	result, info := porcupine.CheckOperationsVerbose(bound.model, all, limits.Time)
 	why := watch.end()
@@ -65,7 +65,7 @@ func Visualise(model Model, history History, limits Limits, notes []Annotation) 
 	}
 	info.AddAnnotations(annotations)
 	// The page replays what was found, which must not be stopped.
-	replay := model.bind(func() bool { return false }, false)
+	replay := model.bind(func() bool { return false }, picture)
 	replay.model.Partition = partition
 	var page bytes.Buffer
 	err := porcupine.Visualize(replay.model, info, &page)
