@@ -1,9 +1,9 @@
 """Porcupine through our binding against Porcupine as it is, in Go, on the same operations in one run.
 
 Native is Porcupine's published API with the models of its own tests, given its operations ready made: only its check is
-timed. Ours is all of `search`, from the columns in Python to the decision: for the verdict alone (`explain=False`), which
-is what Porcupine's CheckOperations gives, and with how far an order comes, for which its CheckOperationsVerbose takes
-more memory than there is on the key-value logs.
+timed. Ours is all of `search`, from the columns in Python to the decision: for the verdict alone (`explain=False`), as
+Porcupine's CheckOperations gives it, and with how far an order comes. For that its CheckOperationsVerbose takes more
+memory than there is on the key-value logs.
 """
 
 from __future__ import annotations
