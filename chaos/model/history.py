@@ -44,7 +44,7 @@ SCHEMA = pa.schema(
     ],
     metadata={"splitbrain.schema": str(SCHEMA_VERSION)},
 )
-_TYPES = [field.type for field in SCHEMA]
+_ROW = pa.struct(list(SCHEMA))
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -377,12 +377,5 @@ def row_of(op: Op) -> Row:
 
 def to_table(rows: Sequence[Row]) -> pa.Table:
     """Rows in the order of `SCHEMA` as an Arrow table."""
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
-    return pa.Table.from_arrays(
-        [_array(column, type_) for column, type_ in zip(columns, _TYPES, strict=True)], schema=SCHEMA
-    )
-
-
-def _array(column: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    # every few ms of a real run, and half of the columns are empty then
-    return pa.nulls(len(column), type_) if column.count(None) == len(column) else pa.array(column, type_)
+    # every few ms of a real run: one call for all columns takes half as long as one a column
+    return pa.Table.from_arrays(pa.array(rows, _ROW).flatten(), schema=SCHEMA)

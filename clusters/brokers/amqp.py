@@ -12,7 +12,7 @@ import itertools
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 import aio_pika
@@ -34,8 +34,8 @@ for _library in _LIBRARIES:  # all that they log is raised as well, and during f
     logging.getLogger(_library).setLevel(logging.CRITICAL)
 
 
-@contextlib.asynccontextmanager
-async def doubtful(what: str) -> AsyncIterator[None]:
+@contextlib.contextmanager
+def doubtful(what: str) -> Iterator[None]:
     """Whatever goes wrong within leaves the outcome unknown: raised as Unknown, saying what and why."""
     try:
         yield
@@ -84,12 +84,13 @@ def _is_orphan(context: dict[str, Any]) -> bool:
 async def open_connection(address: str, port: int, name: str, timeout: float = TIMEOUT) -> AbstractConnection:
     """A plain connection. Raises Unknown."""
     pass_over_orphans(asyncio.get_running_loop())
-    async with doubtful("connect"), asyncio.timeout(timeout):
-        return await aio_pika.connect(
-            f"amqp://guest:guest@{address}:{port}/?heartbeat={HEARTBEAT}",
-            timeout=timeout,
-            client_properties={"connection_name": name},
-        )
+    with doubtful("connect"):
+        async with asyncio.timeout(timeout):
+            return await aio_pika.connect(
+                f"amqp://guest:guest@{address}:{port}/?heartbeat={HEARTBEAT}",
+                timeout=timeout,
+                client_properties={"connection_name": name},
+            )
     raise AssertionError("unreachable")
 
 
@@ -107,7 +108,7 @@ async def open_client(address: str, port: int, node: str, name: str) -> AmqpClie
     """
     client = AmqpClient(await open_connection(address, port, name), node)
     try:
-        async with doubtful("open a channel"):
+        with doubtful("open a channel"):
             await client.open()
     except BaseException:  # also whoever has no more patience for us: the connection must not stay
         await client.close()
@@ -152,7 +153,7 @@ class AmqpClient:
         return self._until_lost(self._publish(queue, body))
 
     async def _publish(self, queue: str, body: bytes) -> None:
-        async with self._doubtful("publish"):
+        with self._doubtful("publish"):
             assert self._publishing is not None, "opened by open_client"
             # aiormq matches a return to its publish by message id, and makes a random one where there is none
             message = aio_pika.Message(body, delivery_mode=DeliveryMode.PERSISTENT, message_id=str(next(self._ids)))
@@ -164,27 +165,28 @@ class AmqpClient:
                 raise Unknown("nacked") from None  # of unknown cause: it may have been enqueued
 
     async def subscribe(self, queue: str, prefetch: int, deliver: Callable[[Delivery], None]) -> None:
-        async with doubtful("consume"), asyncio.timeout(TIMEOUT):
-            channel = self._consuming = self._consuming or await self._channel()
-            await channel.set_qos(prefetch_count=prefetch)
+        async def delivered(message: AbstractIncomingMessage) -> None:
+            deliver(_delivery(queue, message))
 
-            async def delivered(message: AbstractIncomingMessage) -> None:
-                deliver(_delivery(queue, message))
-
-            await (await channel.get_queue(queue, ensure=False)).consume(delivered)
+        with doubtful("consume"):
+            async with asyncio.timeout(TIMEOUT):
+                channel = self._consuming = self._consuming or await self._channel()
+                await channel.set_qos(prefetch_count=prefetch)
+                await (await channel.get_queue(queue, ensure=False)).consume(delivered)
 
     async def get(self, queue: str) -> Delivery | None:
-        async with doubtful("get"), asyncio.timeout(TIMEOUT):
-            channel = self._consuming = self._consuming or await self._channel()
-            message = await (await channel.get_queue(queue, ensure=False)).get(no_ack=False, fail=False)
-            return None if message is None else _delivery(queue, message)
+        with doubtful("get"):
+            async with asyncio.timeout(TIMEOUT):
+                channel = self._consuming = self._consuming or await self._channel()
+                message = await (await channel.get_queue(queue, ensure=False)).get(no_ack=False, fail=False)
+                return None if message is None else _delivery(queue, message)
         raise AssertionError("unreachable")
 
     def ack(self, delivery: Delivery) -> Awaitable[bool]:
         return self._until_lost(self._ack(delivery.tag))
 
     async def _ack(self, message: AbstractIncomingMessage) -> bool:
-        async with self._doubtful("ack"):
+        with self._doubtful("ack"):
             await message.ack()
         return False
 
@@ -204,11 +206,11 @@ class AmqpClient:
         for task in list(self._in_flight):
             task.cancel()
 
-    @contextlib.asynccontextmanager
-    async def _doubtful(self, what: str) -> AsyncIterator[None]:
+    @contextlib.contextmanager
+    def _doubtful(self, what: str) -> Iterator[None]:
         """As `doubtful`, where a cancellation is ours."""
         try:
-            async with doubtful(what):
+            with doubtful(what):
                 yield
         except asyncio.CancelledError:
             if not self._over:

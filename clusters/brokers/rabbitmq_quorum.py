@@ -41,7 +41,7 @@ class RabbitmqQuorum(Rabbitmq):
     async def declare(self, address: str, queue: str, nodes: int) -> None:
         connection = await open_connection(address, PORT, "splitbrain declare")
         try:
-            async with doubtful(f"declare {queue}"):
+            with doubtful(f"declare {queue}"):
                 channel = await connection.channel()
                 await channel.declare_queue(queue, durable=True, arguments=self.arguments(nodes), timeout=30)
         finally:
