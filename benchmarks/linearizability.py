@@ -26,6 +26,7 @@ from checkers.linearizability import planner
 from checkers.linearizability.calls import Calls, F
 from checkers.linearizability.from_history import calls_of
 from checkers.linearizability.planner import MONITOR, PORCUPINE
+from checkers.linearizability.porcupine.models import MODELS
 from checkers.linearizability.verdict import Decision
 
 DEEP = 20
@@ -43,13 +44,14 @@ def main() -> None:
     for size in SIZES:
         fifo(size)
     print("\nThe monitors and Porcupine on the same histories:\n")
-    print("| history | operations | monitor (s) | Porcupine (s) | Porcupine / monitor |")
-    print("|---|---|---|---|---|")
-    both("FIFO, 1 client", queue(100_000, 1), "fifo-queue")
-    both("FIFO, 2 clients", queue(1_000, 2), "fifo-queue")
-    both("FIFO, 2 clients", queue(10_000, 2), "fifo-queue")
-    both("bag, 20 clients", queue(100_000, 20), "bag")
-    both("register, 100,000 keys", once(registers(1_000_000, 100_000)), "register")
+    print("| history | operations | monitor (s) | Porcupine, native (s) | ratio | through the binding (s) | ratio |")
+    print("|---|---|---|---|---|---|---|")
+    with porcupine.native() as native:
+        both("FIFO, 1 client", queue(100_000, 1), "fifo-queue", native, "queue")
+        both("FIFO, 2 clients", queue(1_000, 2), "fifo-queue", native, "queue")
+        both("FIFO, 2 clients", queue(10_000, 2), "fifo-queue", native, "queue")
+        both("bag, 20 clients", queue(100_000, 20), "bag", native, None)
+        both("register, 100,000 keys", once(registers(1_000_000, 100_000)), "register", native, "register")
     print("\nHow far Porcupine comes on FIFO queues, in", f"{PATIENCE:g} s and {MEMORY >> 30} GiB:\n")
     print("| clients | decided | stopped at | there, the monitor took (s) |")
     print("|---|---|---|---|")
@@ -80,14 +82,17 @@ def fifo(size: int) -> None:
     print(f"| {size:,} | {took:.4f} | {took / sort:.2f} | {peak / size:.0f} |", flush=True)
 
 
-def both(title: str, calls: Calls, model: str) -> None:
-    """One line: both, alternating."""
-    ours, theirs = [], []
+def both(title: str, calls: Calls, model: str, native: Path | None, kind: str | None) -> None:
+    """One line, all in turn: the monitor, Porcupine as it is (where it has such a model), and through the binding."""
+    mine, theirs, bound = [], [], []
     for _ in range(3):
-        ours.append(seconds(lambda: _decided(calls, model, MONITOR)))
-        theirs.append(seconds(lambda: _decided(calls, model, PORCUPINE, 300)))
-    mine, other = statistics.median(ours), statistics.median(theirs)
-    print(f"| {title} | {len(calls):,} | {mine:.4f} | {other:.3f} | {other / mine:,.0f} |", flush=True)
+        if native and kind:
+            theirs.append(porcupine.run(native, kind, [(calls, MODELS[model]())])[0])
+        bound.append(seconds(lambda: _decided(calls, model, PORCUPINE, 300)))
+        mine += [seconds(lambda: _decided(calls, model, MONITOR)) for _ in range(max(1, 100_000 // len(calls)))]
+    ours, other = statistics.median(mine), statistics.median(bound)
+    alone = f"{statistics.median(theirs):.3f} | {statistics.median(theirs) / ours:,.0f}" if theirs else " | "
+    print(f"| {title} | {len(calls):,} | {ours:.4f} | {alone} | {other:.3f} | {other / ours:,.0f} |", flush=True)
 
 
 def how_far(clients: int) -> None:

@@ -12,7 +12,8 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -31,17 +32,14 @@ Histories = Sequence[tuple[Calls, models.Model]]
 
 def main() -> None:
     """A table; the aim is a ratio of at least 0.9 in every line."""
-    with tempfile.TemporaryDirectory() as folder:
-        native = Path(folder) / "native"
-        go = build.toolchain()
-        if go is None:
+    with native() as program:
+        if program is None:
             print("no Go here, so nothing to compare with")
             return
-        build.build(go[0], native, package="./bench")
         print("| histories | operations | native (s) | through the binding (s) | native / ours | ours, explained (s) |")
         print("|---|---|---|---|---|---|")
         for size, keys in ((100_000, 10_000), (1_000_000, 100_000), (1_000_000, 1_000)):
-            line(native, f"register, {keys:,} keys", "register", [(registers(size, keys), models.register(0))])
+            line(program, f"register, {keys:,} keys", "register", [(registers(size, keys), models.register(0))])
         logs = list(porcupine_logs.recorded(porcupine_logs.module()))
         etcd, kv = [], []
         for name, log, _ in logs:
@@ -50,30 +48,47 @@ def main() -> None:
                 etcd.append((history, models.cas_register()))
             else:
                 kv.append((history, models.key_value(table)))
-        line(native, f"Porcupine's {len(etcd)} etcd logs", "etcd", etcd)
-        line(native, f"Porcupine's {len(kv)} key-value logs", "kv", kv)
+        line(program, f"Porcupine's {len(etcd)} etcd logs", "etcd", etcd)
+        line(program, f"Porcupine's {len(kv)} key-value logs", "kv", kv)
 
 
-def line(native: Path, title: str, kind: str, histories: Histories) -> None:
-    """All in turn, so that what else the machine does falls on all; the medians."""
+@contextmanager
+def native() -> Iterator[Path | None]:
+    """Porcupine without us, built; None where there is no Go."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "native"
+        go = build.toolchain()
+        if go is not None:
+            build.build(go[0], program, package="./bench")
+        yield program if go is not None else None
+
+
+def run(program: Path, kind: str, histories: Histories) -> tuple[float, int]:
+    """Its seconds for all of them, and how many are linearizable."""
     request = b"".join(
         message(worker.request("search", model, worker.columns(calls, model)[1])) for calls, model in histories
     )
+    done = subprocess.run([program, kind, "1"], input=request, capture_output=True, check=True)
+    seconds, legal = done.stdout.split()
+    return float(seconds), int(legal)
+
+
+def line(program: Path, title: str, kind: str, histories: Histories) -> None:
+    """All in turn, so that what else the machine does falls on all; the medians."""
     theirs: list[float] = []
     ours: dict[bool, list[float]] = {False: [], True: []}
     for round_ in range(REPETITIONS + 1):
-        done = subprocess.run([native, kind, "1"], input=request, capture_output=True, check=True)
-        seconds, agreed = done.stdout.split()
+        seconds, agreed = run(program, kind, histories)
         if round_:  # the first starts the worker
-            theirs.append(float(seconds))
+            theirs.append(seconds)
         for explain, times in ours.items():
             begun = time.perf_counter()
             decisions = [search(some, model, timeout=300, memory=MEMORY, explain=explain) for some, model in histories]
             if round_:
                 times.append(time.perf_counter() - begun)
             legal = sum(decision.valid is True for decision in decisions)
-            if legal != int(agreed):
-                raise AssertionError(f"{title}: {legal} against {int(agreed)} linearizable")
+            if legal != agreed:
+                raise AssertionError(f"{title}: {legal} against {agreed} linearizable")
     native_s, ours_s, explained_s = map(statistics.median, (theirs, ours[False], ours[True]))
     operations = sum(len(calls) for calls, _ in histories)
     print(

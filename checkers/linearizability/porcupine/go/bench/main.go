@@ -1,7 +1,7 @@
 // Porcupine as its own users run it, for comparison: its published API, the models of its own tests, no worker, nothing
 // of ours but the reading of the request (the worker's, on standard input). Prints the seconds of each repetition.
 //
-//	bench register|etcd|kv REPETITIONS < REQUEST
+//	bench register|etcd|kv|queue REPETITIONS < REQUEST
 package main
 
 import (
@@ -45,6 +45,8 @@ func main() {
 		model, prepare = etcdModel, etcdOperations
 	case "kv":
 		model, prepare = kvModel, kvOperations
+	case "queue":
+		model, prepare = queueModel, queueOperations
 	}
 	var all [][]porcupine.Operation
 	for _, history := range histories {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"hash/fnv"
+	"slices"
 	"sort"
 
 	"github.com/anishathalye/porcupine"
@@ -150,6 +151,34 @@ func kvOperations(history columns) []porcupine.Operation {
 	return operations(history, func(i int) (interface{}, interface{}) {
 		op := map[byte]uint8{0: 0, 1: 1, 11: 2}[history.f[i]]
 		return kvInput{op: op, key: int(history.key[i]), value: word(history.arg[i])}, word(history.out[i])
+	})
+}
+
+// A FIFO queue, which Porcupine's tests have none of, as its README would have it written: states are slices.
+type queueInput struct {
+	put   bool
+	value int64
+}
+
+var queueModel = porcupine.Model{
+	Init: func() interface{} { return []int64{} },
+	Step: func(state, input, output interface{}) (bool, interface{}) {
+		inp := input.(queueInput)
+		st := state.([]int64)
+		if inp.put {
+			return true, append(append(make([]int64, 0, len(st)+1), st...), inp.value)
+		}
+		if out := output.(int64); len(st) == 0 || st[0] != out {
+			return len(st) == 0 && out == none, st
+		}
+		return true, st[1:]
+	},
+	Equal: func(state1, state2 interface{}) bool { return slices.Equal(state1.([]int64), state2.([]int64)) },
+}
+
+func queueOperations(history columns) []porcupine.Operation {
+	return operations(history, func(i int) (interface{}, interface{}) {
+		return queueInput{put: history.f[i] == 3, value: history.arg[i]}, history.out[i]
 	})
 }
 
