@@ -26,7 +26,6 @@ class Broken:
 
     def __init__(self, opens: bool = True) -> None:
         self.close_callbacks = Callbacks()
-        self.default_exchange = self
         self.opens = opens
         self.closed = False
         self.consumers: Any = {}
@@ -39,7 +38,7 @@ class Broken:
     async def get_underlay_channel(self) -> Broken:
         return self
 
-    async def publish(self, *message: Any, **options: Any) -> None:
+    async def basic_publish(self, body: bytes, **options: Any) -> None:
         await asyncio.Event().wait()
 
     async def ack(self) -> None:
@@ -104,3 +103,15 @@ def test_who_has_no_patience_to_wait_for_a_channel_leaves_no_connection(monkeypa
 
 def test_no_address_of_an_object_is_told() -> None:
     assert reason(RuntimeError(f"{Broken()} closed")) == "RuntimeError: the channel closed"
+
+
+def test_nothing_is_published_on_a_connection_that_is_gone() -> None:
+    async def main() -> None:
+        connection = Broken()
+        client = AmqpClient(connection, "n1")  # type: ignore[arg-type]  # as much of one as is used
+        await client.open()
+        connection.die()
+        with pytest.raises(Unknown, match="publish: ConnectionResetError: 104, reset"):
+            await asyncio.wait_for(client.publish("q", b"x"), 5)
+
+    asyncio.run(main())
