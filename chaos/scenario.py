@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.schedule import Fault, Schedule
 from chaos.model.settings import BadKey, Setting, Size, choice, duration, format_duration, integer, resolve, text
 from chaos.scenario_text import Origin, read_file, read_toml, write_toml
+from clusters.base import QUEUE
 from nemesis.timing import TIMES, needed, within
 
 SCHEMA = 1
@@ -207,7 +208,7 @@ def _resolve(data: dict[str, Any]) -> Scenario:
         said = f"{data['schema']!r} is not one that this version reads" if "schema" in data else "missing"
         raise BadKey("schema", f"{said}; write schema = {SCHEMA}")
     cluster = _cluster(_table(data, "cluster"))
-    workload, implied = _workload(_table(data, "workload"))
+    workload, implied = _workload(_table(data, "workload"), cluster)
     nemeses = tuple(_nemeses(data.get("nemesis", []), workload.time_ns))
     faults = tuple(scenario_faults.listed(data.get("fault", []), cluster.names(), workload.time_ns))
     hurt = bool(nemeses or faults)
@@ -288,10 +289,25 @@ def _setting_names(broker: str, on: str) -> set[str]:
         return set()
 
 
-def _workload(table: dict[str, Any]) -> tuple[WorkloadPart, tuple[str, ...]]:
+def _workload(table: dict[str, Any], cluster: ClusterPart) -> tuple[WorkloadPart, tuple[str, ...]]:
     name, cls = _named(table, "workload", registry.WORKLOADS)
+    serves = _serves(registry.find(_group(cluster.on), cluster.broker))
+    if (needs := _needs(cls)) not in serves:
+        workloads = registry.names(registry.WORKLOADS)
+        fit = [other for other in workloads if _needs(registry.find(registry.WORKLOADS, other)) in serves]
+        problem = f"{name!r} asks a broker as a {needs}, and {cluster.broker!r} {_on(cluster.on)} is not one"
+        raise BadKey("workload.name", f"{problem}; what can ask it: {', '.join(fit) or 'no workload'}")
     options = resolve((TIME, *cls.settings), table, "workload")
     return WorkloadPart(name, options.pop("time"), options), cls.checkers
+
+
+def _serves(broker: Any) -> Sequence[str]:
+    """The kinds of client that a broker has; one that does not say is asked as a queue."""
+    return getattr(broker, "serves", (QUEUE,))
+
+
+def _needs(workload: Any) -> str:
+    return str(getattr(workload, "needs", QUEUE))
 
 
 def _nemeses(parts: object, span: int) -> Iterator[NemesisPart]:

@@ -16,6 +16,11 @@ from chaos.kernel.streams import Streams
 from chaos.model.schedule import Action
 from chaos.model.trace import Recording
 
+# The kinds of client that a broker may have, and a workload need. A cluster's `connect` gives one that is all of those
+# that its broker has.
+QUEUE = "queue"  # QueueClient
+KINDS = (QUEUE,)
+
 
 class Failed(Exception):
     """The operation certainly did not happen: a publish returned as unroutable, or refused before it was enqueued."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
-from chaos.model.schedule import CLOCK, CUT, LOSS, VERBS, Action
+from chaos.model.schedule import CUT, LOSS, VERBS, Action
 from clusters.agent.link import COMMAND, AgentLink, sources
 from clusters.base import Counts, Held, Injected, LeaderView, QueueClient, Setup, Undone, Unknown
 from clusters.brokers.base import CLIENTS, Broker
@@ -93,7 +93,7 @@ class HostedCluster:
         self._hosts = {host.name: host for host in await self._hosts_.up(self.nodes, report)}
 
     async def _agent(self, node: str) -> None:
-        host, command = self._hosts[node], self._broker.command(node)
+        host = self._hosts[node]
         await host.put(sources())
         agent = AgentLink(
             node,
@@ -107,13 +107,15 @@ class HostedCluster:
         unable = (await agent.call("abilities"))["unable"]
         self._unable.update({verb: f"{node}: {why}" for verb, why in unable.items() if why})
         await agent.put(self._broker.files(node, self.nodes))
-        await agent.call(
-            "process", name="broker", argv=command.argv, env=dict(command.env), user=command.user,
-            output=command.output, clock=command.clock,
-        )  # fmt: skip
+        for name, command in self._broker.commands(node, self.nodes).items():
+            await agent.call(
+                "process", name=name, argv=command.argv, env=dict(command.env), user=command.user,
+                output=command.output, clock=command.clock, restart=command.restart,
+            )  # fmt: skip
 
     async def _start(self, node: str) -> None:
-        await self._agents[node].call("start", name="broker")
+        for name in self._broker.commands(node, self.nodes):
+            await self._agents[node].call("start", name=name)
         await self._agents[node].call("sample", path=self._broker.reporter(), question="views", period=SAMPLE)
 
     async def _listening(self, node: str) -> str | None:
@@ -307,7 +309,7 @@ class HostedCluster:
         else:
             for node in action.nodes:
                 self._known(node)
-            work = {node: dict(action.args) if action.verb == CLOCK else {} for node in action.nodes}
+            work = {node: dict(action.args) for node in action.nodes}
         # in the ledger first: an inject that failed half way is undone like any other
         self._injected.setdefault(fault, []).append((action.verb, tuple(work)))
 

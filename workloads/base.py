@@ -11,7 +11,7 @@ from chaos.kernel.clock import Clock
 from chaos.kernel.recorder import Recorder
 from chaos.kernel.streams import Streams
 from chaos.model.settings import Setting
-from clusters.base import Cluster
+from clusters.base import QUEUE, Cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Workload(ABC):
     meaning: ClassVar[str]
     settings: ClassVar[tuple[Setting, ...]]
     checkers: ClassVar[tuple[str, ...]]
+    needs: ClassVar[str] = QUEUE  # the kind of client, which the broker must have
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.options = options

@@ -18,9 +18,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from clusters.agent.process import Process, stamp
+from clusters.agent.process import RESTART, Process, stamp
 from clusters.agent.reporter import Sampler, ask
-from clusters.faults import libfaketime, nftables, signals
+from clusters.agent.verbs import FAULTS, unable
+from clusters.faults import libfaketime, nftables
 from clusters.faults.base import Fault, FaultError
 
 SILENCE = 60.0  # seconds without a word from the controller, unless it says another number
@@ -36,7 +37,7 @@ class Agent:
         self._faults: dict[str, list[tuple[str, Fault]]] = {}
         self._changing = threading.Lock()  # of _faults
         self._last: dict[str | None, threading.Thread] = {}  # of each fault, the latest request
-        self._table = nftables.Table()
+        self.table = nftables.Table()
         self._reporter: str | None = None
         self._silence = SILENCE
         self._heard = threading.Event()
@@ -92,8 +93,7 @@ class Agent:
 
     def do_abilities(self) -> dict[str, Any]:
         """Each verb that depends on the node: why it cannot be done, or None."""
-        links = nftables.unable()
-        return {"unable": {"cut": links, "loss": links, "clock": libfaketime.unable()}}
+        return {"unable": unable()}
 
     def do_files(self, files: list[dict[str, Any]]) -> dict[str, Any]:
         """Write files: path, data (base64), mode, user."""
@@ -107,22 +107,30 @@ class Agent:
         return {}
 
     def do_process(
-        self, name: str, argv: list[str], env: dict[str, str], user: str | None, output: str, clock: str | None = None
+        self,
+        name: str,
+        argv: list[str],
+        env: dict[str, str],
+        user: str | None,
+        output: str,
+        clock: str | None = None,
+        restart: float | None = RESTART,
     ) -> dict[str, Any]:
-        """Define a process, and with `clock` the file that moves its clock. It is not started yet."""
+        """Define a process, with `clock` the file that moves its clock, and `restart` the seconds after which it is
+        started again when it ended unasked (None: never). It is not started yet."""
 
         def exited(incarnation: int, at: int, reason: str, asked: bool) -> None:
             self.say(event="exit", at=at, process=name, incarnation=incarnation, reason=reason, asked=asked)
 
         if clock:
             env = {**env, **libfaketime.environment(clock)}
-        self._processes[name] = Process(argv, env, user, output, exited)
+        self._processes[name] = Process(argv, env, user, output, exited, restart)
         if clock:
             self._clocks[name] = libfaketime.ClockFile(clock, self._processes[name])
         return {}
 
     def do_start(self, name: str) -> dict[str, Any]:
-        return {"incarnation": self._process(name).start()}
+        return {"incarnation": self.process(name).start()}
 
     def do_sample(self, path: str, question: str, period: float) -> dict[str, Any]:
         """Ask the broker's reporter for its views every `period` seconds, and push what it says."""
@@ -176,31 +184,37 @@ class Agent:
                 self.say(event="undone", at=stamp(), fault=fault, **done)
 
     def _action(self, verb: str, process: str, args: dict[str, Any]) -> Fault:
-        if verb in ("cut", "loss"):
-            return nftables.Links(self._table, args)
-        if verb == "kill":
-            return signals.Kill(self._process(process))
-        if verb == "stop":
-            return signals.Stop(self._process(process))
-        if verb == "pause":
-            return signals.Pause(self._process(process))
-        if verb == "clock":
-            return libfaketime.Clock(self._clocks[process], self._wall_clock, args)
-        raise FaultError(f"{verb!r} is not a verb of this agent")
+        if verb not in FAULTS:
+            raise FaultError(f"{verb!r} is not a verb of this agent")
+        return FAULTS[verb](self, process, args)
 
-    def _process(self, name: str) -> Process:
+    def process(self, name: str) -> Process:
+        """See `verbs.Node`."""
         if name not in self._processes:
             raise FaultError(f"no process {name!r} on this node; known: {', '.join(self._processes) or 'none'}")
         return self._processes[name]
 
     def _incarnation(self, answer: dict[str, Any]) -> int | None:
-        """Which life answered: None for a process that is not, or no longer, ours."""
+        """Which life answered: None for a process that is not, or no longer, ours.
+
+        A reporter inside the broker says its pid; one beside it names the process that it speaks for.
+        """
+        if answer.get("process") in self._processes:
+            return self._processes[answer["process"]].incarnation
         for process in self._processes.values():
             if str(process.pid) == answer.get("pid"):
                 return process.incarnation
         return None
 
-    def _wall_clock(self) -> int | None:
+    def clock(self, name: str) -> libfaketime.ClockFile:
+        """See `verbs.Node`."""
+        if name not in self._clocks:
+            others = ", ".join(self._clocks) or "no process"
+            raise FaultError(f"the clock of {name!r} cannot be moved; that of {others} can")
+        return self._clocks[name]
+
+    def wall_clock(self) -> int | None:
+        """See `verbs.Node`."""
         try:
             return int(self.do_ask("clock", 1.0)["answer"]["os"])
         except (OSError, ValueError, KeyError):

@@ -17,7 +17,7 @@ from clusters.hosts.base import Channel, File
 
 FOLDER = "/opt/splitbrain"
 COMMAND = ("env", f"PYTHONPATH={FOLDER}", "python3", "-B", "-m", "clusters.agent")
-_PARTS = ("agent", "faults")  # of clusters/: all that the agent needs, standard library only
+_PARTS = ("agent", "faults", "reporters")  # of clusters/: all that the agent needs, standard library only
 _PING = 1.0  # seconds between pings; also what keeps the dead man's switch from firing
 
 

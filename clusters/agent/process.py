@@ -49,13 +49,20 @@ class Process:
     """One named process, in as many lives (incarnations, from 1) as it is started.
 
     Faults that hold it down or paused may overlap: it starts again, or goes on, when the last of them is undone. One
-    that ends and was not asked to is started again after RESTART, as a service manager would.
+    that ends and was not asked to is started again after `restart` seconds (None: never), as a service manager would.
     """
 
     def __init__(
-        self, argv: Sequence[str], env: Mapping[str, str], user: str | None, output: str, exited: Exited
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        user: str | None,
+        output: str,
+        exited: Exited,
+        restart: float | None = RESTART,
     ) -> None:
         self._argv, self._env, self._user, self._output, self._exited = list(argv), dict(env), user, output, exited
+        self._restart = restart
         self._lock = threading.RLock()
         self._popen: subprocess.Popen[bytes] | None = None
         self._gone = threading.Event()
@@ -155,8 +162,8 @@ class Process:
             gone.set()
         reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         self._exited(incarnation, at, reason, asked)
-        if not asked:
-            again = threading.Timer(RESTART, self._start_again, (incarnation,))
+        if not asked and self._restart is not None:
+            again = threading.Timer(self._restart, self._start_again, (incarnation,))
             again.daemon = True
             again.start()
 

@@ -11,21 +11,24 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from chaos.model.settings import Setting
-from clusters.base import QueueClient
+from clusters.base import QUEUE, QueueClient
 from clusters.hosts.base import File, Image
 
+BROKER = "broker"  # the process that serves, of those that run on a node
 CLIENTS = "clients"  # the service that clients speak to, and the end of a link that is not a node
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A process of the broker on a node. `output` takes what it prints; `clock` is the file that moves its clock."""
+    """A process of the broker on a node. `output` takes what it prints; `clock` is the file that moves its clock;
+    `restart` the seconds after which it is started again when it ended by itself (None: never)."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     user: str | None
     output: str
     clock: str | None = None
+    restart: float | None = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class Broker(Protocol):
     versions: ClassVar[Sequence[str]]  # the first is the default
     services: ClassVar[Mapping[str, Sequence[int]]]  # what a cut may name, and its ports
     never_normal: ClassVar[re.Pattern[str]]  # lines of a log that are never normal
+    serves: ClassVar[Sequence[str]] = (QUEUE,)  # the kinds of client that it has, which workloads need
 
     def image(self) -> Image:
         """What its hosts are made of, in containers."""
@@ -53,8 +57,9 @@ class Broker(Protocol):
     def files(self, node: str, nodes: Sequence[str]) -> Sequence[File]:
         """What to write on a node before the first start."""
 
-    def command(self, node: str) -> Command:
-        """How it is started there."""
+    def commands(self, node: str, nodes: Sequence[str]) -> Mapping[str, Command]:
+        """What is started there, in this order, each by the name that a fault may hurt it by. One of them is BROKER:
+        others run beside it, such as its etcd, or a reporter for one that has none inside."""
 
     def reporter(self) -> str:
         """The unix socket on which it answers `clusters.agent.reporter`: views of who leads, its wall clock."""

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 from chaos.kernel.clock import SECOND
 from chaos.model.settings import Setting, choice, duration
-from clusters.base import Cluster, Setup
+from clusters.base import QUEUE, Cluster, Setup
 from clusters.brokers.amqp import AmqpClient, close_connection, open_client, open_connection
-from clusters.brokers.base import CLIENTS, Command, QueueState
+from clusters.brokers.base import BROKER, CLIENTS, Command, QueueState
 from clusters.hosted import hosted
 from clusters.hosts.base import File, Image
 
@@ -40,6 +40,7 @@ class Rabbitmq(ABC):
 
     settings: ClassVar[Sequence[Setting]] = (NET_TICKTIME, PARTITION_HANDLING)
     versions: ClassVar[Sequence[str]] = tuple(BASES)
+    serves: ClassVar[Sequence[str]] = (QUEUE,)
     services: ClassVar[Mapping[str, Sequence[int]]] = {CLIENTS: (PORT,), "replication": (DISTRIBUTION, EPMD)}
     never_normal: ClassVar[re.Pattern[str]] = re.compile(
         r"CRASH REPORT|crasher:|Supervisor .* (had|with) child .*(exit|terminated)|badmatch|badarg|function_clause"
@@ -80,7 +81,7 @@ class Rabbitmq(ABC):
         ]
         return "\n".join(lines) + "\n"
 
-    def command(self, node: str) -> Command:
+    def commands(self, node: str, nodes: Sequence[str]) -> Mapping[str, Command]:
         env = {
             "HOME": HOME,
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -94,7 +95,7 @@ class Rabbitmq(ABC):
         }
         argv = ("/usr/lib/rabbitmq/bin/rabbitmq-server",)
         # in memory: also with a full disk a clock can be put right
-        return Command(argv, env, "rabbitmq", f"{LOGS}/output.log", clock="/dev/shm/splitbrain-clock")
+        return {BROKER: Command(argv, env, "rabbitmq", f"{LOGS}/output.log", clock="/dev/shm/splitbrain-clock")}
 
     def reporter(self) -> str:
         return f"{HOME}/reporter.sock"

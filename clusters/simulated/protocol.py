@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from chaos.model.settings import Setting, duration
+from clusters.base import QUEUE
 from clusters.simulated.replica import Message, Replica
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Protocol(ABC):
     settings: ClassVar[tuple[Setting, ...]]
     versions: ClassVar[tuple[str, ...]]
     services: ClassVar[tuple[str, ...]] = ("clients", "replication")
+    serves: ClassVar[Sequence[str]] = (QUEUE,)  # the kinds of client that it has
     terms: ClassVar[bool] = True  # whether its leaders lead in terms, of which each has one leader at most
     cluster: ClassVar[type[SimulatedCluster] | None] = None  # where the protocol needs more than SimulatedCluster
 

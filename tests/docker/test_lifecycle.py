@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from docker.errors import APIError
 from docker.types import IPAMConfig, IPAMPool
 
 from chaos.model.errors import SplitbrainError
-from clusters.brokers.base import Command
+from clusters.brokers.base import BROKER, Command
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
 from clusters.faults.nftables import TABLE
 from clusters.hosted import HostedCluster
@@ -41,16 +41,17 @@ def made_by(run: str) -> list[str]:
 class Dying(RabbitmqQuorum):
     """Its broker complains and ends at once."""
 
-    def command(self, node: str) -> Command:
+    def commands(self, node: str, nodes: Sequence[str]) -> Mapping[str, Command]:
         argv = ("/bin/sh", "-c", "echo no license for this machine; exit 3") if node == "n2" else ("sleep", "60")
-        return replace(super().command(node), argv=argv)
+        return {BROKER: replace(super().commands(node, nodes)[BROKER], argv=argv)}
 
 
 class Mute(RabbitmqQuorum):
     """Its broker runs, and never answers."""
 
-    def command(self, node: str) -> Command:
-        return replace(super().command(node), argv=("/bin/sh", "-c", "echo thinking; sleep 60"))
+    def commands(self, node: str, nodes: Sequence[str]) -> Mapping[str, Command]:
+        thinking = ("/bin/sh", "-c", "echo thinking; sleep 60")
+        return {BROKER: replace(super().commands(node, nodes)[BROKER], argv=thinking)}
 
 
 @pytest.mark.parametrize(

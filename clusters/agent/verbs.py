@@ -1,0 +1,46 @@
+"""What this agent can do to its node: each verb with the fault that carries it out, and why it could not be done here.
+
+To add a fault: one file in `clusters/faults`, its verb in `chaos.model.schedule`, and a line in each table below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from clusters.agent.process import Process
+from clusters.faults import libfaketime, nftables, signals
+from clusters.faults.base import Fault
+
+
+class Node(Protocol):
+    """What a fault may need to know of the node that it hurts."""
+
+    table: nftables.Table
+
+    def process(self, name: str) -> Process:
+        """A process of the broker. Raises FaultError when there is none of that name."""
+
+    def clock(self, name: str) -> libfaketime.ClockFile:
+        """The file that moves a process's clock. Raises FaultError when it has none."""
+
+    def wall_clock(self) -> int | None:
+        """What the broker holds to be the time, ns since 1970; None when it cannot say."""
+
+
+Make = Callable[[Node, str, Mapping[str, Any]], Fault]  # the node, the name of a process, the action's arguments
+
+FAULTS: Mapping[str, Make] = {
+    "cut": lambda node, process, args: nftables.Links(node.table, args),
+    "loss": lambda node, process, args: nftables.Links(node.table, args),
+    "kill": lambda node, process, args: signals.Kill(node.process(process)),
+    "stop": lambda node, process, args: signals.Stop(node.process(process)),
+    "pause": lambda node, process, args: signals.Pause(node.process(process)),
+    "clock": lambda node, process, args: libfaketime.Clock(node.clock(process), node.wall_clock, args),
+}
+
+
+def unable() -> dict[str, str | None]:
+    """Each verb that depends on the node: why it cannot be done here, or None."""
+    links = nftables.unable()
+    return {"cut": links, "loss": links, "clock": libfaketime.unable()}
