@@ -4,17 +4,22 @@ A request is {"id", "do", ...}; its answer {"id", "at", "done"} or {"id", "at", 
 is told as {"event", "at", ...}. Every stamp is this node's CLOCK_MONOTONIC in ns. Standard library only: it is copied
 to the node as it is.
 
-Dead man's switch: when stdin ends, at once, or nothing was heard for a while, it undoes every fault by itself.
+Dead man's switch: when stdin ends, at once, or nothing was heard for a while, it undoes every fault by itself. The
+while is counted by CLOCK_BOOTTIME, which goes on while a machine sleeps and which nothing of ours can move. On hosts
+that are reached by sessions that may drop, lines come and go by a socket instead (`clusters.agent.detached`).
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import shutil
 import sys
 import threading
+import time
 import traceback
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +35,9 @@ SILENCE = 60.0  # seconds without a word from the controller, unless it says ano
 class Agent:
     """What is done on this node, and what is to be undone."""
 
-    def __init__(self) -> None:
-        self._output = threading.Lock()
+    def __init__(self, lines: Iterable[str], write: Callable[[str], None], record: Path | None = None) -> None:
+        """Requests come from `lines`; `write` takes what is said; `record` is where it notes what it undid unasked."""
+        self._lines, self._write, self._record = lines, write, record
         self._processes: dict[str, Process] = {}
         self._clocks: dict[str, libfaketime.ClockFile] = {}
         self._faults: dict[str, list[tuple[str, Fault]]] = {}
@@ -39,24 +45,19 @@ class Agent:
         self._last: dict[str | None, threading.Thread] = {}  # of each fault, the latest request
         self.table = nftables.Table()
         self._reporter: str | None = None
+        self._undone: dict[str, list[dict[str, Any]]] = {}  # of faults undone unasked: what their probes said
         self._silence = SILENCE
-        self._heard = threading.Event()
+        self._heard = boottime()
 
     def say(self, **message: Any) -> None:
-        """Write one line; when nobody reads any more the main thread is about to see that stdin ended."""
-        line = json.dumps(message, separators=(",", ":")) + "\n"
-        with self._output:
-            try:
-                sys.stdout.write(line)
-                sys.stdout.flush()
-            except (BrokenPipeError, ValueError):
-                return
+        """Tell the controller one thing."""
+        self._write(json.dumps(message, separators=(",", ":")) + "\n")
 
     def serve(self) -> None:
-        """Answer requests until stdin ends; each on a thread of its own, so that a slow one holds up no ping."""
+        """Answer requests until they end; each on a thread of its own, so that a slow one holds up no ping."""
         threading.Thread(target=self._watch_silence, daemon=True).start()
-        for line in sys.stdin:
-            self._heard.set()
+        for line in self._lines:
+            self._heard = boottime()
             request = json.loads(line)
             if request["do"] == "ping":
                 self.say(id=request["id"], at=stamp(), done={})
@@ -88,7 +89,11 @@ class Agent:
     def do_silence(self, seconds: float) -> dict[str, Any]:
         """After how long a silence every fault is undone."""
         self._silence = seconds
-        self._heard.set()
+        return {}
+
+    def do_spare(self, address: str, port: int) -> dict[str, Any]:
+        """The controller's address, as seen from here, and the port here that it comes in by: no rule cuts that."""
+        self.table.spared = nftables.Spared(address, port)
         return {}
 
     def do_abilities(self) -> dict[str, Any]:
@@ -160,7 +165,7 @@ class Agent:
         """Undo every action of a fault, the last first."""
         with self._changing:
             actions = self._faults.pop(fault, [])
-        probes: list[dict[str, Any]] = []
+            probes = self._undone.pop(fault, [])
         while actions:
             verb, action = actions[-1]
             try:
@@ -179,9 +184,17 @@ class Agent:
             try:
                 done = self.do_undo(fault)
             except (FaultError, OSError) as error:
-                self.say(event="undone", at=stamp(), fault=fault, error=str(error))
+                self._by_itself(event="undone", at=stamp(), fault=fault, error=str(error))
             else:
-                self.say(event="undone", at=stamp(), fault=fault, **done)
+                self._undone[fault] = done["probes"]
+                self._by_itself(event="undone", at=stamp(), fault=fault, **done)
+
+    def _by_itself(self, **event: Any) -> None:
+        """Say what was done unasked, and note it here too: it may be that nobody ever hears it."""
+        self.say(**event)
+        if self._record is not None:
+            with contextlib.suppress(OSError), self._record.open("a") as record:  # the disk may be what is hurt
+                record.write(json.dumps({**event, "time": time.time()}) + "\n")
 
     def _action(self, verb: str, process: str, args: dict[str, Any]) -> Fault:
         if verb not in FAULTS:
@@ -222,11 +235,29 @@ class Agent:
 
     def _watch_silence(self) -> None:
         while True:
-            self._heard.clear()
-            if not self._heard.wait(self._silence) and self._faults:
-                self.say(event="silence", at=stamp(), seconds=self._silence)
+            time.sleep(min(1.0, self._silence / 10))
+            if self._faults and boottime() - self._heard > self._silence:
+                self._by_itself(event="silence", at=stamp(), seconds=self._silence)
                 self.undo_all()
+                self._heard = boottime()  # what could not be undone is tried again after as long
+
+
+def boottime() -> float:
+    """Seconds since this machine was started, sleep included."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class _Output:
+    """Our own output, a line at a time; when nobody reads any more the agent is about to see that its input ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def write(self, line: str) -> None:
+        with self._lock, contextlib.suppress(BrokenPipeError, ValueError):
+            sys.stdout.write(line)
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    Agent().serve()
+    Agent(sys.stdin, _Output().write).serve()

@@ -1,6 +1,7 @@
 """What this agent can do to its node: each verb with the fault that carries it out, and why it could not be done here.
 
 To add a fault: one file in `clusters/faults`, its verb in `chaos.model.schedule`, and a line in each table below.
+What a fault leaves on the node itself, outside the broker's processes and folders, has a function in SWEEPS too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 
 from clusters.agent.process import Process
 from clusters.faults import libfaketime, nftables, signals
-from clusters.faults.base import Fault
+from clusters.faults.base import Fault, FaultError
 
 
 class Node(Protocol):
@@ -44,3 +45,18 @@ def unable() -> dict[str, str | None]:
     """Each verb that depends on the node: why it cannot be done here, or None."""
     links = nftables.unable()
     return {"cut": links, "loss": links, "clock": libfaketime.unable()}
+
+
+# Each removes what its faults leave on a node whose agent was killed before it could undo them. Raises FaultError.
+SWEEPS: tuple[Callable[[], None], ...] = (nftables.sweep, libfaketime.sweep)
+
+
+def sweep() -> list[str]:
+    """Remove what faults left behind; returns what could not be removed, a line each."""
+    problems = []
+    for one in SWEEPS:
+        try:
+            one()
+        except (FaultError, OSError) as error:
+            problems.append(str(error))
+    return problems

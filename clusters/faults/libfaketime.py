@@ -23,6 +23,7 @@ from clusters.agent.process import Process, stamp
 from clusters.faults.base import FaultError, Probe, required
 
 SECOND = 1_000_000_000
+FILES = "/dev/shm/splitbrain-clock*"  # where brokers put them: in memory, so that a full disk does not hold a clock off
 _SLOWEST = 0.01  # of a true second
 _TOLERANCE = SECOND // 10  # to which it is known what several faults add up to
 _LOOK = SECOND // 2  # between looks at the moved clock: a process that is down at both ends may be up in between
@@ -217,3 +218,9 @@ class Clock:
 def unable() -> str | None:
     """Why no clock can be moved here, or None."""
     return None if library() else "there is no libfaketime on the node (Debian package faketime)"
+
+
+def sweep() -> None:
+    """Remove the files that move clocks: those of any process."""
+    for path in glob.glob(FILES):
+        Path(path).unlink(missing_ok=True)

@@ -4,11 +4,15 @@ A link source -> target is hurt at the target, where its packets come in; where 
 the source, where they go out. Loss is drawn by nftables itself (numgen), so that it works where the kernel has no
 netem. Counters prove that packets were dropped. Faults on one link do not hide each other: each counts and marks what
 it would drop, and what is marked is dropped at the end.
+
+The controller's own way onto the node, where it has one (SSH), is let through before any rule is looked at; and a rule
+on its address must name ports, so that whatever else it does here is spared.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -62,7 +66,26 @@ class Rule:
         return max(1, round(self.probability * _RESOLUTION))
 
 
-def render(faults: Mapping[str, Sequence[Rule]]) -> str:
+@dataclass(frozen=True)
+class Spared:
+    """The controller's address, as this node sees it, and the port here that it comes in by."""
+
+    address: str
+    port: int
+
+    def lines(self, direction: str) -> list[str]:
+        """What lets it through, ahead of all rules."""
+        family = "ip6" if ":" in self.address else "ip"
+        ends = ("saddr", "dport") if direction == "in" else ("daddr", "sport")
+        return [f"{family} {ends[0]} {self.address} tcp {ends[1]} {self.port} accept"]
+
+    def check(self, rule: Rule) -> None:
+        """Raises FaultError for a rule that would cut the controller off."""
+        if rule.peer == self.address and (not rule.ports or self.port in rule.ports):
+            raise FaultError(f"peer: {rule.peer} is the controller, of whose traffic only a broker's ports may be cut")
+
+
+def render(faults: Mapping[str, Sequence[Rule]], spared: Spared | None = None) -> str:
     """A script for `nft -f` that replaces our table, in one transaction, by one with these rules; a counter a fault.
 
     With no fault at all the table is gone.
@@ -73,6 +96,7 @@ def render(faults: Mapping[str, Sequence[Rule]]) -> str:
     lines = [f"table inet {TABLE} {{", *(f"  counter {counter} {{ }}" for counter in faults)]
     for direction, hook in (("in", "input"), ("out", "output")):
         lines += [f"  chain {hook} {{", f"    type filter hook {hook} priority -10; policy accept;"]
+        lines += [f"    {line}" for line in (spared.lines(direction) if spared else ())]
         for counter, rules in faults.items():
             lines += [f"    {line}" for rule in rules if rule.direction == direction for line in rule.lines(counter)]
         lines += [f"    meta mark {_MARK} drop", "  }"]
@@ -87,9 +111,13 @@ class Table:
         self._faults: dict[str, Sequence[Rule]] = {}
         self._dropped: dict[str, int] = {}
         self._next = 0
+        self.spared: Spared | None = None
 
     def add(self, rules: Sequence[Rule]) -> str:
         """Bring the rules into force; returns the name that `remove` wants. Raises FaultError."""
+        if (spared := self.spared) is not None:
+            for rule in rules:
+                spared.check(rule)
         with self._lock:
             name = f"c{self._next}"
             self._next += 1
@@ -107,7 +135,7 @@ class Table:
         if self._faults:  # the counters go with the table
             for name, packets in _counters().items():
                 self._dropped[name] = self._dropped.get(name, 0) + packets
-        _nft("-f", "-", text=render(faults))
+        _nft("-f", "-", text=render(faults, self.spared))
         self._faults = faults
 
 
@@ -136,6 +164,12 @@ def unable() -> str | None:
     except FaultError as error:
         return str(error)
     return None
+
+
+def sweep() -> None:
+    """Remove our table, whoever made it. Raises FaultError."""
+    if shutil.which("nft") is not None:
+        _nft("-f", "-", text=render({}))
 
 
 def _counters() -> dict[str, int]:
