@@ -159,6 +159,7 @@ class Run:
                 self,
                 keep,
                 recording=recording,
+                image=part.image,
             ),
         )
         self._workload: Workload = registry.find(registry.WORKLOADS, scenario.workload.name)(scenario.workload.options)

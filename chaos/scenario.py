@@ -19,7 +19,18 @@ from chaos.kernel.streams import Streams
 from chaos.model import registry
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.schedule import Fault, Schedule
-from chaos.model.settings import BadKey, Setting, Size, choice, duration, format_duration, integer, resolve, text
+from chaos.model.settings import (
+    BadKey,
+    Setting,
+    Size,
+    choice,
+    duration,
+    format_duration,
+    integer,
+    optional,
+    resolve,
+    text,
+)
 from chaos.scenario_text import Origin, read_file, read_toml, write_toml
 from clusters.base import QUEUE
 from nemesis.timing import TIMES, needed, within
@@ -41,6 +52,12 @@ def _name(value: object) -> str:
     return value
 
 
+def _image(value: object) -> str:
+    if not isinstance(value, str) or not value or value != "".join(value.split()):
+        raise ValueError(f'{value!r} is not the name of an image, such as "my/rabbitmq:4.1"')
+    return value
+
+
 def _positive(value: object) -> int:
     if (ns := duration(value)) <= 0:
         raise ValueError(f'{value!r} is no time at all: write a duration above zero, such as "60s"')
@@ -50,6 +67,7 @@ def _positive(value: object) -> int:
 NAME = Setting("name", _name, "", "what to call the runs of this scenario")
 SEED = Setting("seed", integer(low=0), 1, "the number that all random choices come from")
 NODES = Setting("nodes", integer(low=1), 3, "how many nodes the cluster has")
+IMAGE = Setting("image", optional(_image), None, "an image to make its containers of, which this machine's engine has")
 TIME = Setting("time", _positive, "60s", "how long to work, before the faults are undone and the queues drained")
 PROGRESS = Setting(
     "progress", choice("required", "forbidden", "any"), "required", "whether something must, or must not, be confirmed"
@@ -59,13 +77,15 @@ FAULTS = Setting("faults", choice("bite", "none", "any"), "bite", "whether each 
 
 @dataclass(frozen=True)
 class ClusterPart:
-    """Which broker, in which version (None where there is no choice), on what, with how many nodes, told what."""
+    """Which broker, in which version (None where there is no choice), on what, with how many nodes, told what.
+    `image`: what its containers are made of, instead of what we would build."""
 
     broker: str
     version: str | None
     on: str
     nodes: int
     settings: Mapping[str, Any] = field(default_factory=dict)
+    image: str | None = None
 
     def names(self) -> tuple[str, ...]:
         """The names of the nodes: n1, n2, ..."""
@@ -124,6 +144,7 @@ class Scenario:
                 "cluster": {
                     "broker": broker,
                     "on": cluster.on,
+                    **({"image": cluster.image} if cluster.image is not None else {}),
                     "nodes": cluster.nodes,
                     "settings": _written(_group(cluster.on), cluster.broker, cluster.settings),
                 },
@@ -227,7 +248,7 @@ def _resolve(data: dict[str, Any]) -> Scenario:
 
 def _cluster(table: dict[str, Any]) -> ClusterPart:
     where = "cluster"
-    known = ("broker", "on", "nodes", "settings")
+    known = ("broker", "on", "image", "nodes", "settings")
     for key in table:
         if key not in known:
             raise BadKey(f"{where}.{key}", f"unknown key {key!r}; {did_you_mean(key, known)}")
@@ -238,7 +259,12 @@ def _cluster(table: dict[str, Any]) -> ClusterPart:
     if broker not in brokers:
         raise BadKey(f"{where}.broker", f"no {broker!r} among the brokers; {did_you_mean(broker, brokers)}")
     places = tuple(_places(broker))
-    on = _convert(f"{where}.on", Setting("on", _place_of(broker, places), places[0], ""), table)
+    image = _convert(f"{where}.image", IMAGE, table)
+    usual = DOCKER if image is not None and DOCKER in places else places[0]
+    on = _convert(f"{where}.on", Setting("on", _place_of(broker, places), usual, ""), table)
+    if image is not None and on != DOCKER:
+        problem = f"containers are made of an image, and this cluster is {_on(on)}"
+        raise BadKey(f"{where}.image", f"{problem}; {_instead(broker, places)}")
     nodes = _convert(f"{where}.nodes", replace(NODES, convert=integer(low=1, high=MAX_NODES[on])), table)
     cls = registry.find(_group(on), broker)
     versions: tuple[str, ...] = getattr(cls, "versions", ())
@@ -254,7 +280,12 @@ def _cluster(table: dict[str, Any]) -> ClusterPart:
                 if other != on and name in _setting_names(broker, other):
                     problem = f"{name!r} is a setting of {broker!r} {_on(other)} only; this cluster is {_on(on)}"
                     raise BadKey(f"{where}.settings.{name}", f"{problem}, so take it out")
-    return ClusterPart(broker, version or None, on, nodes, resolve(cls.settings, given, f"{where}.settings"))
+    settings = resolve(cls.settings, given, f"{where}.settings")
+    return ClusterPart(broker, version or None, on, nodes, settings, image)
+
+
+def _instead(broker: str, places: tuple[str, ...]) -> str:
+    return f'write on = "{DOCKER}", or leave it out' if DOCKER in places else f"{broker!r} cannot be {_on(DOCKER)}"
 
 
 def _places(broker: str) -> Iterator[str]:

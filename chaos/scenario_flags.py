@@ -32,6 +32,7 @@ def from_flags(
     *,
     broker: str | None = None,
     on: str | None = None,
+    image: str | None = None,
     nodes: int | str | None = None,
     nemesis: str | None = None,
     workload: str | None = None,
@@ -54,6 +55,7 @@ def from_flags(
     told = (
         _Flag("--broker", "cluster.broker", broker),
         _Flag("--on", "cluster.on", on),
+        _Flag("--image", "cluster.image", image),
         _Flag("--nodes", "cluster.nodes", nodes),
         _Flag("--nemesis", "nemesis", nemeses),
         _Flag("--nemesis", "fault", None if nemeses is None else []),

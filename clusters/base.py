@@ -142,7 +142,8 @@ class Held:
 @dataclass(frozen=True, slots=True)
 class Setup:
     """What a cluster is made from. `settings` holds a value for each of the broker's settings; `version` the part after
-    the @, or None. `on` is "simulated" or a kind of host. `recording`: where a simulation notes every message."""
+    the @, or None. `on` is "simulated" or a kind of host. `recording`: where a simulation notes every message. `image`:
+    what containers are made of, instead of what the broker would have built."""
 
     run: str
     broker: str
@@ -155,6 +156,7 @@ class Setup:
     keep: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
     recording: Recording | None = None
+    image: str | None = None
 
 
 class Cluster(Protocol):

@@ -24,6 +24,12 @@ LOG_LIMIT = 16 << 20  # bytes kept of a log
 _ANSWER = 5  # seconds that a publish may take while serving
 _LINES = 200  # lines never normal that are kept of a node
 _TAIL = 30
+_TOOLS = {"python3": "3.11 or newer, for our agent"}
+_LOOK_FOR = """
+for tool; do command -v "$tool" > /dev/null || [ -e "$tool" ] || echo "$tool"; done
+if command -v python3 > /dev/null; then python3 -c 'import sys; sys.version_info < (3, 11) and print("python3")'; fi
+echo looked
+"""
 
 
 class HostedCluster:
@@ -94,6 +100,9 @@ class HostedCluster:
 
     async def _agent(self, node: str) -> None:
         host = self._hosts[node]
+        if lacks := await _missing(host, {**_TOOLS, **getattr(self._broker, "needs", {})}):
+            where = f"image {self._setup.image}" if self._setup.image else "it"
+            raise SplitbrainError(f"{node} has no {', no '.join(lacks)}; {where} must have that")
         await host.put(sources())
         agent = AgentLink(
             node,
@@ -141,8 +150,14 @@ class HostedCluster:
                 self._versions["broker"] = await self._broker.version(self._hosts[node].address)
             except Unknown as error:
                 return str(error)
+            if (why := self._refuses(self._versions["broker"])) is not None:
+                raise SplitbrainError(f"{node} runs {self._versions['broker']}: {why}")
             self._queues.append(PROBE)
         return await self._serves_now(node)
+
+    def _refuses(self, version: str) -> str | None:
+        refuses: Callable[[str], str | None] = getattr(self._broker, "refuses", lambda version: None)
+        return refuses(version)
 
     async def _patiently(self, check: Callable[[str], Awaitable[str | None]]) -> None:
         """Until the check finds nothing wrong anywhere. Raises SplitbrainError when time is up, or a broker ended."""
@@ -401,6 +416,18 @@ class HostedCluster:
         return sorted(found, key=lambda item: item[0])
 
 
+async def _missing(host: Host, tools: Mapping[str, str]) -> list[str]:
+    """What a host does not have of some tools, each with what it is. Raises SplitbrainError."""
+    channel = await host.run(("sh", "-c", _LOOK_FOR, "sh", *tools))
+    said = []
+    while line := (await channel.readline()).decode(errors="replace").strip():
+        said.append(line)
+    await channel.close()
+    if not said or said.pop() != "looked":
+        raise SplitbrainError(f"{host.name}: no shell can be run there ({channel.complaints().strip() or 'no answer'})")
+    return [f"{tool} ({tools[tool]})" for tool in said]
+
+
 async def _whole(calls: Iterable[Coroutine[Any, Any, dict[str, Any]]]) -> list[dict[str, Any]]:
     """All calls, side by side, each to its end even where another fails. Raises the first failure then."""
     answers = await asyncio.gather(*calls, return_exceptions=True)
@@ -416,4 +443,4 @@ def hosted(setup: Setup, on: str, broker: Broker) -> HostedCluster:
     """The broker on hosts of the kind `on`. Raises BadInput when there is no such kind."""
     if on != "docker":
         raise BadInput(f"cluster.on: no hosts of kind {on!r}; {did_you_mean(on, ['docker'])}")
-    return HostedCluster(setup, DockerHosts(setup.run, broker.image()), broker)
+    return HostedCluster(setup, DockerHosts(setup.run, setup.image or broker.image()), broker)

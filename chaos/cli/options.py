@@ -33,6 +33,7 @@ _SCENARIO = (
     click.argument("scenario", required=False, type=click.Path(path_type=Path)),
     click.option("--broker", metavar="NAME[@VERSION]", help="The broker, such as rabbitmq-quorum@4.0."),
     click.option("--on", metavar="WHERE", help="simulated, or docker: what the cluster is made of."),
+    click.option("--image", metavar="NAME", help="An image that is here, to make containers of."),
     click.option("--nodes", metavar="N", help="How many nodes."),
     click.option("--nemesis", metavar="A,B", help='What hurts the cluster, joined with commas; "none" for no faults.'),
     click.option("--workload", metavar="NAME", help="What is asked of it."),

@@ -50,6 +50,7 @@ class Broker(Protocol):
     services: ClassVar[Mapping[str, Sequence[int]]]  # what a cut may name, and its ports
     never_normal: ClassVar[re.Pattern[str]]  # lines of a log that are never normal
     serves: ClassVar[Sequence[str]] = (QUEUE,)  # the kinds of client that it has, which workloads need
+    needs: ClassVar[Mapping[str, str]] = {}  # what a node must have, by path or name of a command, and what it is
 
     def image(self) -> Image:
         """What its hosts are made of, in containers."""
@@ -78,3 +79,6 @@ class Broker(Protocol):
 
     async def version(self, address: str) -> str:
         """What answers there. Raises Unknown."""
+
+    def refuses(self, version: str) -> str | None:
+        """Why what answered so cannot be driven, and what to do; None where it can."""

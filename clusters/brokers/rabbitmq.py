@@ -24,6 +24,8 @@ DISTRIBUTION = 25672
 EPMD = 4369
 HOME = "/var/lib/rabbitmq"
 LOGS = "/var/log/rabbitmq"
+SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+REPORTER = "/usr/lib/splitbrain/splitbrain_reporter.beam"
 BASES = {"4.0": "debian:trixie-slim", "3.10": "debian:bookworm-slim"}  # the Debian that ships that line
 
 NET_TICKTIME = Setting("net_ticktime", duration, "5s", "after how long a silent peer is held to be down")
@@ -46,6 +48,11 @@ class Rabbitmq(ABC):
         r"CRASH REPORT|crasher:|Supervisor .* (had|with) child .*(exit|terminated)|badmatch|badarg|function_clause"
         r"|case_clause|\bcorrupt|Generic server .* terminating|State machine .* terminating"
     )
+
+    needs: ClassVar[Mapping[str, str]] = {
+        SERVER: "the broker, as Debian packs it",
+        REPORTER: "our reporter inside it: see clusters/images/rabbitmq",
+    }
 
     def __init__(self, version: str, settings: Mapping[str, Any]) -> None:
         self.release, self.options = version, settings
@@ -93,7 +100,7 @@ class Rabbitmq(ABC):
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-pa /usr/lib/splitbrain",
             "SPLITBRAIN_REPORTER": self.reporter(),
         }
-        argv = ("/usr/lib/rabbitmq/bin/rabbitmq-server",)
+        argv = (SERVER,)
         # in memory: also with a full disk a clock can be put right
         return {BROKER: Command(argv, env, "rabbitmq", f"{LOGS}/output.log", clock="/dev/shm/splitbrain-clock")}
 
@@ -114,6 +121,12 @@ class Rabbitmq(ABC):
             return " ".join(str(server.get(key, "?")) for key in ("product", "version", "platform"))
         finally:
             await close_connection(connection)
+
+    def refuses(self, version: str) -> str | None:
+        if re.match(rf"RabbitMQ {self.release.partition('.')[0]}\.", version):
+            return None
+        known = " or ".join(f"@{release}" for release in self.versions)
+        return f"it is set up here as {self.release}; name the version that it is of, or one near it: {known}"
 
     @abstractmethod
     async def declare(self, address: str, queue: str, nodes: int) -> None:

@@ -29,6 +29,7 @@ LABEL = "splitbrain.run"
 NODE = "splitbrain.node"
 OWNER = "splitbrain.owner"  # which controller made it (see `owner`)
 MEMORY = "1g"  # of a container: so that a broker gone wild does not take the machine with it
+_IDLE = ["sleep", "infinity"]
 _LOOKS, _BETWEEN_LOOKS = 8, 0.25
 _GONE = "its container is gone: something else stopped or removed it"
 _NO_SUBNET = ("overlaps", "non-overlapping", "no available network", "fully subnetted")  # as versions have it
@@ -74,10 +75,11 @@ def clean(run: str) -> list[str]:
 
 
 class DockerHosts:
-    """The hosts of one run."""
+    """The hosts of one run, made of an image of ours, or of one that is here and has that name."""
 
-    def __init__(self, run: str, image: Image) -> None:
+    def __init__(self, run: str, image: Image | str) -> None:
         self.run, self.image = run, image
+        self._tag = image if isinstance(image, str) else image.tag
         self.controller: str | None = None
         self._client: docker.DockerClient | None = None
         self._made = False
@@ -91,6 +93,8 @@ class DockerHosts:
 
     async def prepare(self, report: Callable[[str], None]) -> Mapping[str, str]:
         image, given_up = self.image, threading.Event()
+        if isinstance(image, str):
+            return {"image": await asyncio.to_thread(_found, image)}
         making = asyncio.ensure_future(
             asyncio.to_thread(ensure, image.folder, image.tag, image.base, report, given_up.is_set)
         )
@@ -111,7 +115,7 @@ class DockerHosts:
             await asyncio.gather(making, return_exceptions=True)
             await self.down()
             raise
-        report(f"{len(hosts)} containers of {self.image.tag}")
+        report(f"{len(hosts)} containers of {self._tag}")
         return hosts
 
     async def down(self) -> None:
@@ -171,9 +175,12 @@ class DockerHosts:
         full = f"splitbrain-{self.run}-{name}"
         with plainly(f"cannot start container {full}"):
             made = api.create_container(
-                self.image.tag,
+                self._tag,
+                _IDLE[1:],
                 name=full,
                 hostname=name,
+                entrypoint=_IDLE[:1],  # whatever the image would start by itself: brokers are ours to start
+                user="root",
                 labels={LABEL: self.run, NODE: name, OWNER: owner.me()},
                 host_config=api.create_host_config(init=True, cap_add=["NET_ADMIN"], mem_limit=MEMORY),
                 networking_config=api.create_networking_config(
@@ -287,6 +294,20 @@ class ExecChannel:
 
     def complaints(self) -> str:
         return b"".join(self._stderr).decode(errors="replace")
+
+
+def _found(image: str) -> str:
+    """The id, with the name, of an image that somebody made. Raises SplitbrainError when there is none of that name."""
+    with plainly(f"cannot see whether there is an image {image}"):
+        api: Any = engine().api
+        try:
+            return f"{image} {api.inspect_image(image)['Id']}"
+        except NotFound:
+            pass
+    raise SplitbrainError(
+        f"no image {image!r} on this machine's Docker engine; docker pull or docker load it, or leave the image out, "
+        "and one is built"
+    )
 
 
 def _remove(api: Any, container: str) -> None:

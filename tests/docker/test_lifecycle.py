@@ -18,7 +18,7 @@ from chaos.model.errors import SplitbrainError
 from clusters.brokers.base import BROKER, Command
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
 from clusters.faults.nftables import TABLE
-from clusters.hosted import HostedCluster
+from clusters.hosted import HostedCluster, hosted
 from clusters.hosts import docker
 from clusters.hosts.base import Image
 from clusters.hosts.docker import LABEL, DockerHosts
@@ -69,6 +69,23 @@ def test_a_node_that_never_comes_up(broker: type[RabbitmqQuorum], problem: str, 
         asyncio.run(cluster.up(print))
     assert str(raised.value).startswith(problem)
     assert tail in raised.value.tail
+    assert made_by(run) == []
+
+
+@pytest.mark.parametrize(
+    ("image", "problem"),
+    [
+        ("splitbrain/none:such", "no image 'splitbrain/none:such' on this machine's Docker engine; docker pull or"),
+        ("splitbrain/debian:trixie", "n1 has no python3 (3.11 or newer, for our agent), no /usr/lib/rabbitmq/bin/"),
+    ],
+)
+def test_an_image_that_will_not_do(image: str, problem: str) -> None:
+    asyncio.run(DockerHosts("", RabbitmqQuorum("4.0", {}).image()).prepare(print))  # has its base made, if need be
+    run = new_run()
+    given = replace(setup(run, Seen(), nodes=1), image=image)
+    with pytest.raises(SplitbrainError) as raised:
+        asyncio.run(hosted(given, "docker", RabbitmqQuorum("4.0", given.settings)).up(print))
+    assert str(raised.value).startswith(problem)
     assert made_by(run) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -190,3 +191,60 @@ def test_a_kind_of_host_that_there_is_not() -> None:
     made = RabbitmqQuorum("4.0", {})
     with pytest.raises(BadInput, match="no hosts of kind 'dokcer'; did you mean 'docker'"):
         hosted(setup("run", Seen()), "dokcer", made)
+
+
+class Shell:
+    """A host whose shell says those lines; `complaints` where it has none."""
+
+    name = "n1"
+
+    def __init__(self, *lines: str, complaint: str = "") -> None:
+        self._lines, self._complaint = [*lines], complaint
+
+    async def run(self, argv: Any) -> Any:
+        return self
+
+    async def readline(self) -> bytes:
+        return f"{self._lines.pop(0)}\n".encode() if self._lines else b""
+
+    def complaints(self) -> str:
+        return self._complaint
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("host", "problem"),
+    [
+        (
+            Shell("python3", "/usr/lib/rabbitmq/bin/rabbitmq-server", "looked"),
+            "n1 has no python3 (3.11 or newer, for our agent), no /usr/lib/rabbitmq/bin/rabbitmq-server (the broker, "
+            "as Debian packs it); image my/image must have that",
+        ),
+        (Shell(complaint='exec: "sh": not found'), 'n1: no shell can be run there (exec: "sh": not found)'),
+        (Shell("python3"), "n1: no shell can be run there (no answer)"),  # cut off amid its answer
+    ],
+)
+def test_what_a_node_lacks_is_named_before_anything_is_put_there(host: Any, problem: str) -> None:
+    one, _, _ = cluster({})
+    one._setup = replace(one._setup, image="my/image")
+    one._hosts["n1"] = host
+    with pytest.raises(SplitbrainError) as raised:
+        asyncio.run(one._agent("n1"))
+    assert str(raised.value) == problem
+
+
+@pytest.mark.parametrize(
+    ("said", "refused"),
+    [
+        ("RabbitMQ 4.0.5 Erlang/OTP 27.3.4", None),
+        ("RabbitMQ 4.1.0 Erlang/OTP 27.3.4", None),
+        (
+            "RabbitMQ 3.10.8 Erlang/OTP 25.2.3",
+            "it is set up here as 4.0; name the version that it is of, or one near it: @4.0 or @3.10",
+        ),
+    ],
+)
+def test_a_version_that_it_was_not_set_up_for(said: str, refused: str | None) -> None:
+    assert RabbitmqQuorum("4.0", resolve(RabbitmqQuorum.settings, {}, "")).refuses(said) == refused

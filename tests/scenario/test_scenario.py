@@ -203,6 +203,13 @@ def test_flags_change_what_a_file_says(tmp_path: Path) -> None:
     assert (calm.nemeses, calm.expect) == ((), {"progress": "any", "faults": "none"})
 
 
+def test_an_image_makes_containers_and_nothing_else() -> None:
+    made = from_flags(broker="rabbitmq-quorum", workload="queue", image="my/rabbitmq:4.1")
+    assert (made.cluster.on, made.cluster.image) == ("docker", "my/rabbitmq:4.1"), "simulated where there is no image"
+    assert 'image = "my/rabbitmq:4.1"' in made.dumps()
+    assert loads(made.dumps()) == made
+
+
 def test_a_file_without_a_name_is_called_as_the_file(tmp_path: Path) -> None:
     file = tmp_path / "nightly.toml"
     file.write_text('schema = 1\n[cluster]\nbroker = "other"\n[workload]\nname = "queue"\n')
@@ -225,6 +232,12 @@ REFUSED = [
     ("@3.10", "@3.1", "s:6: cluster.broker: no version '3.1' of 'rabbitmq-quorum' simulated; did you mean '3.10'?"),
     ("nodes = 5", "nodes = 10", "s:7: cluster.nodes: 10 is out of range: at least 1, at most 9"),
     ("nodes = 5", 'on = "docker"\nnodes = 8', "s:8: cluster.nodes: 8 is out of range: at least 1, at most 7"),
+    (
+        "nodes = 5",
+        'image = "a"\non = "simulated"',
+        "s:7: cluster.image: containers are made of an image, and this cluster is simulated; write on = \"docker\"",
+    ),
+    ("nodes = 5", 'image = ""', "s:7: cluster.image: '' is not the name of an image, such as \"my/rabbitmq:4.1\""),
     ("nodes", "node", "s:7: cluster.node: unknown key 'node'; did you mean 'nodes'?"),
     (
         "election",
