@@ -323,9 +323,10 @@ def _setting_names(broker: str, on: str) -> set[str]:
 def _workload(table: dict[str, Any], cluster: ClusterPart) -> tuple[WorkloadPart, tuple[str, ...]]:
     name, cls = _named(table, "workload", registry.WORKLOADS)
     serves = _serves(registry.find(_group(cluster.on), cluster.broker))
-    if (needs := _needs(cls)) not in serves:
+    if not _can_ask(cls, serves):
         workloads = registry.names(registry.WORKLOADS)
-        fit = [other for other in workloads if _needs(registry.find(registry.WORKLOADS, other)) in serves]
+        fit = [other for other in workloads if _can_ask(registry.find(registry.WORKLOADS, other), serves)]
+        needs = " or a ".join(cls.needs)
         problem = f"{name!r} asks a broker as a {needs}, and {cluster.broker!r} {_on(cluster.on)} is not one"
         raise BadKey("workload.name", f"{problem}; what can ask it: {', '.join(fit) or 'no workload'}")
     options = resolve((TIME, *cls.settings), table, "workload")
@@ -337,8 +338,8 @@ def _serves(broker: Any) -> Sequence[str]:
     return getattr(broker, "serves", (QUEUE,))
 
 
-def _needs(workload: Any) -> str:
-    return str(getattr(workload, "needs", QUEUE))
+def _can_ask(workload: Any, serves: Sequence[str]) -> bool:
+    return any(kind in serves for kind in getattr(workload, "needs", (QUEUE,)))
 
 
 def _nemeses(parts: object, span: int) -> Iterator[NemesisPart]:

@@ -19,7 +19,9 @@ from chaos.model.trace import Recording
 # The kinds of client that a broker may have, and a workload need. A cluster's `connect` gives one that is all of those
 # that its broker has.
 QUEUE = "queue"  # QueueClient
-KINDS = (QUEUE,)
+KEY_VALUE = "key-value store"  # KeyValueClient
+LOCK = "lock"  # LockClient
+KINDS = (QUEUE, KEY_VALUE, LOCK)
 
 
 class Failed(Exception):
@@ -40,15 +42,23 @@ class Delivery:
     tag: Any = None
 
 
-class QueueClient(Protocol):
+class Client(Protocol):
     """One connection to one node, never reconnecting by itself: what is lost is seen to be lost.
 
     `on_lost` is set by whoever uses the client, and called once with the reason when the connection is gone.
-    Operations in flight then raise Unknown.
+    Operations in flight then raise Unknown. Any operation raises Failed for what certainly did not happen, and Unknown
+    for what may have; one that is cancelled is as unknown, and whoever cancels it closes the client.
     """
 
     node: str
     on_lost: Callable[[str], None]
+
+    async def close(self) -> None:
+        """Close in order; never raises, and does not call `on_lost`."""
+
+
+class QueueClient(Client, Protocol):
+    """Publishes, and takes messages."""
 
     def publish(self, queue: str, body: bytes) -> Awaitable[None]:
         """Publish and wait for the confirm. Starts at once, so that many can be in flight. Raises Failed, Unknown."""
@@ -62,8 +72,36 @@ class QueueClient(Protocol):
     def ack(self, delivery: Delivery) -> Awaitable[bool]:
         """Acknowledge. True: known to have taken effect; False: sent, and nobody will say. Raises Unknown."""
 
-    async def close(self) -> None:
-        """Close in order; never raises, and does not call `on_lost`."""
+
+class KeyValueClient(Client, Protocol):
+    """Reads and changes keys one by one. Every change is a revision of the whole store, numbered upwards."""
+
+    async def read(self, key: str, *, serializable: bool = False) -> bytes | None:
+        """What the key holds, None if there is no such key: linearizable, or `serializable`, as the node itself has it,
+        which may be old. Raises Failed, Unknown."""
+
+    async def write(self, key: str, value: bytes) -> int:
+        """Put a value, whatever was there. The revision. Raises Failed, Unknown."""
+
+    async def compare_and_set(self, key: str, expected: bytes | None, value: bytes) -> int | None:
+        """Put a value if the key holds what is expected (None: if there is no such key), at one moment. The revision;
+        None if it held something else, so that nothing was changed. Raises Failed, Unknown."""
+
+
+class LockClient(Client, Protocol):
+    """Holds locks by lease: whoever does not renew it in time has lost them, and may be the last to know."""
+
+    async def acquire(self, lock: str, ttl: int, *, renew: bool = True) -> int:
+        """Wait for as long as it takes until the lock is ours. The fencing token: greater than those of all before.
+
+        It is held by a lease that lives for `ttl` ns (or the least that the broker grants), and that the client renews
+        until `release` or `close`. When the lease is gone, as the broker says, or as far as the client's own clock can
+        tell (nothing renewed it for so long, counted from when that was asked for), the client closes, and calls
+        `on_lost`. Without `renew` it does neither: as a process would that stands still. Raises Failed, Unknown.
+        """
+
+    async def release(self, lock: str) -> None:
+        """Let it go. Raises Failed if the broker says that it was lost before, Unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +202,7 @@ class Cluster(Protocol):
 
     nodes: tuple[str, ...]
     services: tuple[str, ...]  # what a cut may name: "clients", "replication", ...
+    serves: tuple[str, ...]  # the kinds of client that its broker has, of KINDS
 
     def abilities(self) -> Mapping[str, str | None]:
         """Each verb of `chaos.model.schedule`: None if it can be done here, else why not. Known before `up`."""
@@ -180,8 +219,9 @@ class Cluster(Protocol):
     async def declare(self, queue: str) -> None:
         """Make a queue of the broker's kind, replicated as the settings say."""
 
-    async def connect(self, node: str, name: str) -> QueueClient:
-        """A client of that node. Raises Unknown when the node cannot be reached now."""
+    async def connect(self, node: str, name: str) -> Any:
+        """A client of that node, which is all of what `serves` names. Raises Unknown when the node cannot be reached
+        now."""
 
     async def inject(self, fault: str, action: Action) -> Injected:
         """Carry out one action of a fault. (fault, action) pairs are undone together by `undo(fault)`."""

@@ -11,7 +11,7 @@ from typing import Any
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.schedule import CUT, LOSS, VERBS, Action
 from clusters.agent.link import COMMAND, AgentLink, sources
-from clusters.base import Counts, Held, Injected, LeaderView, QueueClient, Setup, Undone, Unknown
+from clusters.base import QUEUE, Counts, Held, Injected, LeaderView, Setup, Undone, Unknown
 from clusters.brokers.base import CLIENTS, Broker
 from clusters.hosts.base import Host, Hosts
 from clusters.hosts.docker import DockerHosts
@@ -38,6 +38,7 @@ class HostedCluster:
     def __init__(self, setup: Setup, hosts: Hosts, broker: Broker, up_limit: float = UP) -> None:
         self.nodes = tuple(f"n{number}" for number in range(1, setup.nodes + 1))
         self.services = tuple(broker.services)
+        self.serves = tuple(getattr(broker, "serves", (QUEUE,)))
         self._setup, self._hosts_, self._broker, self._up_limit = setup, hosts, broker, up_limit
         self._hosts: dict[str, Host] = {}
         self._agents: dict[str, AgentLink] = {}
@@ -210,7 +211,7 @@ class HostedCluster:
                 return
         raise SplitbrainError(f"no node would declare queue {queue!r}: {problem}", tail=await self._tails(self.nodes))
 
-    async def connect(self, node: str, name: str) -> QueueClient:
+    async def connect(self, node: str, name: str) -> Any:
         return await self._broker.connect(self._hosts[node].address, node, name)
 
     async def serving(self) -> Mapping[str, str | None]:
@@ -218,19 +219,21 @@ class HostedCluster:
         return dict(zip(self.nodes, answers, strict=True))
 
     async def _serves_now(self, node: str) -> str | None:
-        """A confirmed publish through the node, and every queue's replica there knows a leader."""
+        """A confirmed publish, or write, through the node; and every queue's replica there knows a leader."""
+        what = "publish" if QUEUE in self.serves else "write"
         try:
             client = await self.connect(node, "splitbrain serving")
         except Unknown as error:
             return str(error)
         try:
-            await asyncio.wait_for(client.publish(PROBE, b"serving?"), _ANSWER)
+            probe = client.publish if QUEUE in self.serves else client.write
+            await asyncio.wait_for(probe(PROBE, b"serving?"), _ANSWER)
         except TimeoutError:
-            return f"a publish was not confirmed: no answer in {_ANSWER} s"
+            return f"a {what} was not confirmed: no answer in {_ANSWER} s"
         except (Exception, asyncio.CancelledError) as error:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
-            return f"a publish was not confirmed: {str(error) or type(error).__name__}"
+            return f"a {what} was not confirmed: {str(error) or type(error).__name__}"
         finally:
             await client.close()
         try:

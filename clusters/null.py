@@ -11,7 +11,7 @@ from pathlib import Path
 
 from chaos.model.schedule import VERBS, Action
 from chaos.model.settings import Setting
-from clusters.base import Counts, Delivery, Failed, Held, Injected, QueueClient, Setup, Undone
+from clusters.base import QUEUE, Counts, Delivery, Failed, Held, Injected, Setup, Undone
 
 Deliver = Callable[[Delivery], None]
 
@@ -106,6 +106,7 @@ class NullCluster:
     """Implements `clusters.base.Cluster`."""
 
     services: tuple[str, ...] = ()
+    serves: tuple[str, ...] = (QUEUE,)
 
     def __init__(self, setup: Setup) -> None:
         self.nodes = tuple(f"n{number + 1}" for number in range(setup.nodes))
@@ -126,7 +127,7 @@ class NullCluster:
     async def declare(self, queue: str) -> None:
         self.queues[queue] = NullQueue(queue)
 
-    async def connect(self, node: str, name: str) -> QueueClient:
+    async def connect(self, node: str, name: str) -> NullClient:
         return NullClient(self, node)
 
     async def inject(self, fault: str, action: Action) -> Injected:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,7 +32,7 @@ class Workload(ABC):
     meaning: ClassVar[str]
     settings: ClassVar[tuple[Setting, ...]]
     checkers: ClassVar[tuple[str, ...]]
-    needs: ClassVar[str] = QUEUE  # the kind of client, which the broker must have
+    needs: ClassVar[Sequence[str]] = (QUEUE,)  # kinds of client, of which the broker must have one
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.options = options

@@ -27,7 +27,9 @@ class Consumer:
     the connection is dropped, the message not acknowledged.
     """
 
-    def __init__(self, worker: Worker, queue: str, *, polling: bool, prefetch: int, poison: int = 0) -> None:
+    def __init__(
+        self, worker: Worker[QueueClient], queue: str, *, polling: bool, prefetch: int, poison: int = 0
+    ) -> None:
         self._worker = worker
         self._queue = queue
         self._polling = polling

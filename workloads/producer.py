@@ -35,7 +35,9 @@ class Producer:
     for afterwards: a burst after each fault would make the rate a lie.
     """
 
-    def __init__(self, worker: Worker, ids: Ids, intents: Iterable[Intent], *, size: int, window: int) -> None:
+    def __init__(
+        self, worker: Worker[QueueClient], ids: Ids, intents: Iterable[Intent], *, size: int, window: int
+    ) -> None:
         self._worker = worker
         self._ids = ids
         self._intents = intents

@@ -11,7 +11,7 @@ from chaos.kernel.clock import MILLISECOND, SECOND, sleep_until
 from chaos.kernel.generators import always, each_key, stagger
 from chaos.model.op import CONTROLLER, INFO, OK
 from chaos.model.settings import Setting, choice, duration, integer, number
-from clusters.base import Unknown
+from clusters.base import QueueClient, Unknown
 from workloads.base import Context, Workload
 from workloads.consumer import Consumer
 from workloads.producer import Ids, Producer
@@ -120,7 +120,7 @@ class Queue(Workload):
     def _consumer_count(self) -> int:
         return max(int(self.options["consumers"]), int(self.options["queues"]))
 
-    def _worker(self, context: Context, number: int) -> Worker:
+    def _worker(self, context: Context, number: int) -> Worker[QueueClient]:
         nodes = context.cluster.nodes
         producers = self.options["producers"]
         place = number if number < producers else number - producers
@@ -133,7 +133,7 @@ class Queue(Workload):
             reconnect=self.options["reconnect"],
         )
 
-    def _consumer(self, worker: Worker, number: int) -> Consumer:
+    def _consumer(self, worker: Worker[QueueClient], number: int) -> Consumer:
         queues = self._queues()
         polling = {"polling": True, "mixed": number // len(queues) % 2 == 1}.get(self.options["consume"], False)
         prefetch, poison = self.options["prefetch"], self.options["poison"]

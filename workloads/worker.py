@@ -10,14 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Generic, TypeVar
 
 from chaos.kernel.clock import SECOND
 from chaos.model.op import INFO, OK, OpType
-from clusters.base import Failed, QueueClient, Unknown
+from clusters.base import Client, Failed, Unknown
 from workloads.base import Context
 
+C = TypeVar("C", bound=Client)
 
-class Worker:
+
+class Worker(Generic[C]):
     """Connects to its node, and again whenever the connection is retired.
 
     `patience`: ns that an answer may take; `reconnect`: ns between attempts. `on_retired` is called when a process
@@ -38,10 +42,10 @@ class Worker:
         self._connections = 0
         self.process = number
         self.channel = 0
-        self.client: QueueClient | None = None
+        self.client: C | None = None
         self._open: dict[int, None] = {}
 
-    async def connect(self, until: int) -> QueueClient | None:
+    async def connect(self, until: int) -> C | None:
         """A connection as a new process, tried again and again until the run's clock shows `until`; then None."""
         clock = self.context.clock
         while clock.now() < until:
@@ -51,15 +55,14 @@ class Worker:
             op = self.begin("open")
             try:
                 async with asyncio.timeout(self.patience / SECOND):
-                    client = await self.context.cluster.connect(self.node, f"client-{self.process}")
+                    client: C = await self.context.cluster.connect(self.node, f"client-{self.process}")
             except (Unknown, Failed, TimeoutError) as error:
                 self.end(op, INFO, error=str(error) or "no connection in time")
                 await asyncio.sleep(min(self.reconnect, max(until - clock.now(), 0)) / SECOND)
                 continue
             self.end(op, OK)
             self.client = client
-            process = self.process
-            client.on_lost = lambda reason, process=process: self._lost(process, reason)  # type: ignore[misc]
+            client.on_lost = partial(self._lost, self.process)
             return client
         return None
 
@@ -83,7 +86,7 @@ class Worker:
         self._open.pop(op, None)
         self.recorder.complete(op, type_, value=value, error=error, redelivered=redelivered, detail=detail)
 
-    def retire(self, why: str) -> QueueClient | None:
+    def retire(self, why: str) -> C | None:
         """The process ends here: everything open is info, and the connection is to be closed by whoever called."""
         client, self.client = self.client, None
         if client is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from chaos.model.settings import Setting
-from clusters.base import QUEUE, QueueClient
+from clusters.base import QUEUE, Client
 from clusters.hosts.base import File, Image
 
 BROKER = "broker"  # the process that serves, of those that run on a node
@@ -68,8 +68,8 @@ class Broker(Protocol):
     def logs(self, node: str) -> Sequence[str]:
         """Where it logs on a node, the main one first."""
 
-    async def connect(self, address: str, node: str, name: str) -> QueueClient:
-        """A client. Raises Unknown when the node cannot be reached now."""
+    async def connect(self, address: str, node: str, name: str) -> Client:
+        """A client, which is all of what `serves` names. Raises Unknown when the node cannot be reached now."""
 
     async def declare(self, address: str, queue: str, nodes: int) -> None:
         """Make a queue through the node at the address, in a cluster of so many. Raises Unknown."""

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from chaos.kernel.clock import MILLISECOND, SECOND
 from chaos.kernel.virtual import VirtualLoop
 from chaos.model.errors import BadInput, SplitbrainError
 from chaos.model.schedule import POWER_OFF, STOP, VERBS, WIPE, Action
 from chaos.model.trace import ROLE
-from clusters.base import Counts, Held, Injected, LeaderView, QueueClient, Setup, Undone, Unknown
+from clusters.base import Counts, Held, Injected, LeaderView, Setup, Undone, Unknown
 from clusters.simulated import faults
 from clusters.simulated.channel import Channel
-from clusters.simulated.client import SimulatedClient
 from clusters.simulated.distribution import HANDSHAKE, Distribution
 from clusters.simulated.network import CLIENTS, Network
 from clusters.simulated.node import DOWN, UP, Node
@@ -42,6 +42,7 @@ class SimulatedCluster:
         self.loop = loop = setup.clock
         self.protocol = protocol(setup.version, options)
         self.services = self.protocol.services
+        self.serves = tuple(self.protocol.serves)
         self.network = self._network(setup)
         self.nodes = tuple(f"n{number}" for number in range(1, setup.nodes + 1))
         self.by_name = {
@@ -87,7 +88,7 @@ class SimulatedCluster:
                 self.by_name[name].keep(queue, first=name == members[0])
         await self._until(lambda: self._serving_leader(queue) is not None, f"queue {queue!r} has no leader")
 
-    async def connect(self, node: str, name: str) -> QueueClient:
+    async def connect(self, node: str, name: str) -> Any:
         there = self.by_name[node]
         deadline = self.loop.now() + CONNECT_TIMEOUT
         while self.loop.now() < deadline:
@@ -100,7 +101,7 @@ class SimulatedCluster:
                     patience, beat = self._heartbeat, self._heartbeat // 2
                     connection = self.network.connect(CLIENTS, node, CLIENTS, patience, beat, caller=name)
                     there.accept(connection)
-                    return SimulatedClient(node, connection, self.loop)
+                    return self.protocol.client(node, connection, self.loop)
             await self._sleep(SYN_RETRY)
         raise Unknown(f"{node} did not answer in time")
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from asyncio import AbstractEventLoop
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from chaos.model.settings import Setting, duration
-from clusters.base import QUEUE
+from clusters.base import QUEUE, Client
+from clusters.simulated.client import SimulatedClient
+from clusters.simulated.network import Connection
 from clusters.simulated.replica import Message, Replica
 
 if TYPE_CHECKING:
@@ -65,6 +68,10 @@ class Protocol(ABC):
     @abstractmethod
     def channel(self, node: Node, number: int) -> Channel:
         """The process that serves one client connection."""
+
+    def client(self, node: str, connection: Connection, loop: AbstractEventLoop) -> Client:
+        """The client at the other end of it."""
+        return SimulatedClient(node, connection, loop)
 
     @abstractmethod
     def leads(self, replica: Replica) -> int | None:

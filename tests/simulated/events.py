@@ -21,9 +21,9 @@ async def consume(cluster: SimulatedCluster, node: str, seen: list[tuple[object,
         try:
             client = await cluster.connect(node, "c")
             gone = asyncio.Event()
-            client.on_lost = lambda reason, gone=gone: gone.set()  # type: ignore[misc]
+            client.on_lost = lambda reason, gone=gone: gone.set()
 
-            def deliver(delivery: Delivery, client: SimulatedClient = client) -> None:  # type: ignore[assignment]
+            def deliver(delivery: Delivery, client: SimulatedClient = client) -> None:
                 seen.append((cluster.loop.now(), node, delivery.body, delivery.redelivered))
                 asyncio.ensure_future(client.ack(delivery)).add_done_callback(asyncio.Future.exception)
 

@@ -10,7 +10,7 @@ from typing import cast
 from chaos.kernel.clock import SECOND
 from chaos.model.errors import BadInput
 from chaos.model.schedule import POWER_OFF, WIPE
-from clusters.base import Counts, QueueClient, Setup, Unknown
+from clusters.base import Counts, Setup, Unknown
 from clusters.simulated.channel import Channel
 from clusters.simulated.client import SimulatedClient
 from clusters.simulated.cluster import BROKER, CONNECT_TIMEOUT
@@ -77,9 +77,9 @@ class LavinmqCluster(SingleReplicaCluster):
             self.by_name[leader.me].deliver("", SERVER, (DECLARE_QUEUE, queue))
         await self._until(lambda: not any(self._why_not(name) for name in self.nodes), f"queue {queue!r} is not served")
 
-    async def connect(self, node: str, name: str) -> QueueClient:
+    async def connect(self, node: str, name: str) -> SimulatedClient:
         """A follower accepts, and only then finds out whether there is a leader to pass the client on to."""
-        client = cast(SimulatedClient, await super().connect(node, name))
+        client: SimulatedClient = await super().connect(node, name)
         try:
             await asyncio.wait_for(client.open(), CONNECT_TIMEOUT / SECOND)
         except TimeoutError:
