@@ -204,9 +204,11 @@ class Run:
 
     def leader(self, view: LeaderView) -> None:
         """Part of Observer: a belief about leadership goes into the history."""
-        detail = (
-            {"role": view.role} if view.exact else {"role": view.role, "asked": view.asked, "answered": view.answered}
-        )
+        detail: dict[str, Any] = {"role": view.role}
+        if not view.exact:
+            detail |= {"asked": view.asked, "answered": view.answered}
+        if view.reign is not None:
+            detail["reign"] = view.reign
         self.recorder.note(
             OBSERVER,
             "belief" if view.exact else "leader",

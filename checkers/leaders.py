@@ -5,7 +5,9 @@ simulation, exact events (`belief` rows: true from then until that node's next o
 
 A node *held* leadership over an interval if exact beliefs say so, or if two samples, one after the other and of one
 life of its process, both say leader in the same term: from the first one's answer to the second one's question. Who
-loses leadership in a term never wins it back in that term, so it held all the while.
+loses leadership in a term never wins it back in that term, so it held all the while. Where there are no terms, a broker
+may tell *reigns*, which are as good for that: two samples of one reign are of a node that led in between. Reigns of
+different nodes have nothing to do with each other.
 
 Two nodes that lead in one term break election safety (Ongaro and Ousterhout 2014, figure 3), as does a term that goes
 backwards within one life of a process. Claims of different terms may overlap, since a deposed leader does not know it
@@ -50,6 +52,7 @@ class View:
     asked: int
     answered: int
     exact: bool
+    reign: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,7 @@ def views(history: History) -> list[View]:
                 asked=said.get("asked", time),
                 answered=said.get("answered", time),
                 exact=history.f[row] == "belief",
+                reign=said.get("reign"),
             )
         )
     return sorted(found, key=lambda view: (view.answered, view.row))
@@ -180,7 +184,7 @@ def claims(history: History, seen: Sequence[View]) -> list[Claim]:
                 begun, end = run[0], max(run[0].answered, run[-1].asked)
                 if exact:
                     end = last if after is None else after.answered
-                sure = exact or begun.term is not None
+                sure = exact or begun.term is not None or begun.reign is not None
                 found.append(
                     Claim(begun.key, begun.node, begun.term, begun.answered, end, begun.row, run[-1].row, sure)
                 )
@@ -198,10 +202,10 @@ def _grouped(seen: Sequence[T], key: Callable[[T], object]) -> list[list[T]]:
 
 
 def _runs(seen: Sequence[View]) -> Iterator[tuple[list[View], View | None]]:
-    """Each longest run of views that say leader in one term of one life, with the view that came after it."""
+    """Each longest run of views that say leader in one term or reign of one life, with the view that came after it."""
     run: list[View] = []
     for view in seen:
-        if run and (view.role, view.term, view.life) != (LEADER, run[0].term, run[0].life):
+        if run and (view.role, view.term, view.life, view.reign) != (LEADER, run[0].term, run[0].life, run[0].reign):
             yield run, view
             run = []
         if view.role == LEADER:
@@ -281,9 +285,10 @@ def _dual_confirms(history: History, overlaps: Sequence[tuple[Claim, Claim, int,
         by_one, by_other = within(one, start, end), within(other, start, end)
         if by_one and by_other:
             ids = [int(history.value[rows_[0]]) for rows_ in (by_one, by_other)]
+            terms = "" if one.term is None else f" (terms {one.term} and {other.term})"
             said = (
                 f"messages {ids[0]} and {ids[1]} of {one.key} were confirmed through {one.node} and {other.node} while "
-                f"both held themselves leader (terms {one.term} and {other.term}) for {(end - start) / 1e6:.1f} ms"
+                f"both held themselves leader{terms} for {(end - start) / 1e6:.1f} ms"
             )
             ops = indices(history, one.row, one.last, other.row, other.last, *by_one, *by_other)
             yield Anomaly("dual-confirm", said, ops, {"start": start, "end": end})

@@ -126,8 +126,9 @@ class LeaderView:
     """What a node itself held to be true of leadership in `scope` (a queue) at some time in [asked, answered].
 
     role: "leader", "follower", "candidate", or what the broker calls it. term: None where the broker has none.
-    incarnation: which life of the broker's process answered. exact: not a sample but an event, the role holding from
-    `answered` until the node's next one (asked = answered).
+    incarnation: which life of the broker's process answered. reign: of a leader without a term, what is the same in two
+    answers of a node only if it led all the while. exact: not a sample but an event, the role holding from `answered`
+    until the node's next one (asked = answered).
     """
 
     scope: str
@@ -138,6 +139,7 @@ class LeaderView:
     answered: int
     incarnation: int
     exact: bool = False
+    reign: str | None = None
 
 
 class Observer(Protocol):

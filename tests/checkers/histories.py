@@ -133,10 +133,13 @@ class Story:
         return op
 
     def sample(
-        self, node: str, role: str, term: int | None, *, scope: str = "q", took: int = MS, incarnation: int | None = 1
-    ) -> int:
+        self, node: str, role: str, term: int | None, *, scope: str = "q", took: int = MS, incarnation: int | None = 1,
+        reign: str | None = None,
+    ) -> int:  # fmt: skip
         """A sampled view, answered now and asked `took` before."""
-        detail = {"role": role, "asked": self.now - took, "answered": self.now}
+        detail: dict[str, Any] = {"role": role, "asked": self.now - took, "answered": self.now}
+        if reign is not None:
+            detail["reign"] = reign
         columns: dict[str, Any] = {"key": scope, "node": node, "term": term, "incarnation": incarnation}
         return self.row(OBSERVER, INFO, "leader", detail=detail, **columns)
 

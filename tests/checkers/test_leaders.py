@@ -333,6 +333,41 @@ def _a_restart_between_two_samples_proves_nothing(story: Story) -> None:
         Verdict.INVALID, "1 dual-confirm",
         Anomaly(
             "dual-confirm",
+            "messages 1 and 2 of q were confirmed through n1 and n2 while both held themselves leader for 14.0 ms",
+            (0, 1, 2, 3, 4, 5, 6, 7), {"start": 5 * MS, "end": 19 * MS},
+        ),
+        held=[("n1", None, 0, 19), ("n2", None, 5, 29)], views=4, changes=1, dual_confirm=1,
+    )
+)  # fmt: skip
+def _confirmed_through_both_of_brokers_without_terms(story: Story) -> None:
+    story.at(0).sample("n1", "leader", None, reign="<0.7.0>")
+    story.at(5 * MS).sample("n2", "leader", None, reign="<0.7.0>")  # another's of the same name
+    story.at(6 * MS).publish(1, node="n1")
+    story.publish(2, node="n2")
+    story.at(20 * MS).sample("n1", "leader", None, reign="<0.7.0>")
+    story.at(30 * MS).sample("n2", "leader", None, reign="<0.7.0>")
+
+
+@case(
+    result(
+        Verdict.NOT_APPLICABLE, "no terms to compare",
+        held=[("n1", None, 0, 0), ("n2", None, 0, 29), ("n1", None, 20, 20)], views=4, changes=2,
+    )
+)  # fmt: skip
+def _another_reign_proves_nothing_of_the_time_between(story: Story) -> None:
+    story.at(0).sample("n1", "leader", None, reign="<0.7.0>")
+    story.at(0).sample("n2", "leader", None, reign="<0.7.0>")
+    story.at(6 * MS).publish(1, node="n1")
+    story.publish(2, node="n2")
+    story.at(20 * MS).sample("n1", "leader", None, reign="<0.9.0>")
+    story.at(30 * MS).sample("n2", "leader", None, reign="<0.7.0>")
+
+
+@case(
+    result(
+        Verdict.INVALID, "1 dual-confirm",
+        Anomaly(
+            "dual-confirm",
             "messages 1 and 2 of q were confirmed through n1 and n2 while both held themselves leader "
             "(terms 1 and 2) for 5.0 ms",
             (0, 1, 2, 3, 4, 5), {"start": MS, "end": 6 * MS},
