@@ -24,6 +24,7 @@ LOG_LIMIT = 16 << 20  # bytes kept of a log
 _ANSWER = 5  # seconds that a publish may take while serving
 _LINES = 200  # lines never normal that are kept of a node
 _TAIL = 30
+_STALE = 10**9  # ns after which a claim to lead, not made again, is over
 _TOOLS = {"python3": "3.11 or newer, for our agent"}
 _LOOK_FOR = """
 for tool; do command -v "$tool" > /dev/null || [ -e "$tool" ] || echo "$tool"; done
@@ -45,7 +46,7 @@ class HostedCluster:
         self._unable: dict[str, str] = dict(hosts.refused())
         self._versions: dict[str, str] = {}
         self._queues: list[str] = []
-        self._claims: dict[str, tuple[int, str]] = {}  # scope: newest term claimed, and by whom
+        self._claims: dict[str, LeaderView] = {}  # scope: who says that it leads, in the newest term
         self._injected: dict[str, list[tuple[str, tuple[str, ...]]]] = {}  # fault: its (verb, nodes), in order
         self._early: dict[str, str] = {}  # nodes whose broker ended before the cluster was up, and how
         self._serves = False
@@ -248,15 +249,19 @@ class HostedCluster:
 
     async def counts(self, queue: str) -> Counts:
         answers = await asyncio.gather(*(self._views(node) for node in self.nodes), return_exceptions=True)
-        states = {
-            node: self._broker.queue_state(node, answer[queue])
+        views = {
+            node: answer[queue]
             for node, answer in zip(self.nodes, answers, strict=True)
             if not isinstance(answer, BaseException) and queue in answer
         }
-        led = [state for node, state in states.items() if state.leader == node and state.serves]
+        states = {node: self._broker.queue_state(node, view) for node, view in views.items()}
+        terms = {node: views[node].get("term") for node, state in states.items() if state.leader == node}
+        if len(terms) > 1 and None in terms.values():
+            raise Unknown(f"{queue}: {' and '.join(terms)} lead it, each for itself")
+        led = [node for node in terms if states[node].serves]
         if not led:
             raise Unknown(f"{queue}: no node that can be asked leads it")
-        leader = led[-1]
+        leader = states[max(led, key=lambda node: terms[node] or 0)]
         serving = sum(
             node in states and states[node].serves and states[node].leader == leader.leader for node in leader.members
         )
@@ -275,7 +280,7 @@ class HostedCluster:
         if scope is None:
             scope = next((queue for queue in self._queues if queue != PROBE), None)
         claim = self._claims.get(scope) if scope is not None else None
-        return None if claim is None else claim[1]
+        return None if claim is None else claim.node
 
     def _agent_ended(self, node: str, why: str) -> None:
         self._looking[node] = asyncio.ensure_future(self._look(node, why))
@@ -310,12 +315,22 @@ class HostedCluster:
         asked, uncertainty = self._agents[node].offset.to_run(asked)
         answered, _ = self._agents[node].offset.to_run(answered)
         view = LeaderView(
-            data["scope"], node, data["role"], data["term"], asked - uncertainty, answered + uncertainty,
-            event["incarnation"],
+            data["scope"], node, data["role"], data.get("term"), asked - uncertainty, answered + uncertainty,
+            event["incarnation"], reign=data.get("reign"),
         )  # fmt: skip
-        if view.role == "leader" and (view.term or 0) >= self._claims.get(view.scope, (0, ""))[0]:
-            self._claims[view.scope] = (view.term or 0, node)
+        if view.role == "leader" and self._succeeds(view):
+            self._claims[view.scope] = view
         self._setup.observer.leader(view)
+
+    def _succeeds(self, view: LeaderView) -> bool:
+        """Whether one that says that it leads is the one to go by. Of two without terms it is the first, for as long
+        as that one says so."""
+        before = self._claims.get(view.scope)
+        if before is None or before.node == view.node:
+            return True
+        if view.term is None:
+            return before.answered < view.asked - _STALE
+        return view.term >= (before.term or 0)
 
     # ---- faults
 

@@ -19,6 +19,7 @@ import aio_pika
 import aiormq
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 from aio_pika.exceptions import DeliveryError, PublishError
+from pamqp.exceptions import PAMQPException
 
 from clusters.base import Delivery, Failed, Unknown
 
@@ -50,7 +51,7 @@ def doubtful(what: str) -> Iterator[None]:
         raise Unknown(f"{what}: the connection was lost") from None  # aiormq cancels what waits on a lost connection
     except TimeoutError:
         raise Unknown(f"{what}: timed out") from None
-    except (aio_pika.exceptions.AMQPError, OSError, RuntimeError) as error:
+    except (aio_pika.exceptions.AMQPError, PAMQPException, OSError, RuntimeError) as error:
         raise Unknown(f"{what}: {reason(error)}") from None
 
 

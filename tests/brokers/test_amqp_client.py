@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pamqp.exceptions import AMQPInternalError
 
 from clusters.base import Delivery, Unknown
 from clusters.brokers import amqp
@@ -115,3 +116,9 @@ def test_nothing_is_published_on_a_connection_that_is_gone() -> None:
             await asyncio.wait_for(client.publish("q", b"x"), 5)
 
     asyncio.run(main())
+
+
+def test_a_connection_that_the_broker_refuses_to_open_is_unknown_too() -> None:
+    """As while a node that was started anew has no virtual host yet: the library raises an error of another family."""
+    with pytest.raises(Unknown, match="connect: AMQPInternalError: "), amqp.doubtful("connect"):
+        raise AMQPInternalError("Connection.OpenOk", None)

@@ -11,6 +11,7 @@ from typing import Any
 from chaos.kernel.streams import Streams
 from chaos.model.settings import resolve
 from clusters.base import LeaderView, Setup
+from clusters.brokers.rabbitmq import Rabbitmq
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
 from clusters.hosted import HostedCluster
 
@@ -47,8 +48,15 @@ def new_run() -> str:
     return f"test-{uuid.uuid4().hex[:8]}"
 
 
-def setup(run: str, seen: Seen, nodes: int = 3, version: str | None = None, **settings: Any) -> Setup:
-    options = resolve(RabbitmqQuorum.settings, settings, "cluster.settings")
+def setup(
+    run: str,
+    seen: Seen,
+    nodes: int = 3,
+    version: str | None = None,
+    of: type[Rabbitmq] = RabbitmqQuorum,
+    **settings: Any,
+) -> Setup:
+    options = resolve(of.settings, settings, "cluster.settings")
     return Setup(run, "rabbitmq-quorum", version, nodes, options, RealClock(), Streams(1), seen)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from importlib import import_module
 from inspect import getsource
 from pathlib import Path
@@ -105,6 +106,12 @@ def test_the_columns_and_ops_of_histories() -> None:
     assert first_column(section(page, "Columns"), "column") == SCHEMA.names
     told = re.findall(r"^`(\w+)`  ", op.__doc__ or "", re.MULTILINE)
     assert sorted(first_column(section(page, "Ops"), "f")) == sorted(told)
+
+
+def test_the_scenario_of_what_mirrored_queues_lose_is_that_of_the_controls() -> None:
+    (shown,) = [block.text for block in blocks(DOCS / "brokers" / "rabbitmq-mirrored.md") if block.language == "toml"]
+    there = (ROOT / "suites" / "mirrored-autoheal.toml").read_text(encoding="utf-8")
+    assert tomllib.loads(shown) == tomllib.loads(there)
 
 
 def test_the_exit_codes() -> None:

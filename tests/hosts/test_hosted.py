@@ -181,6 +181,40 @@ def test_counts_are_the_leaders_and_who_serves_follows_it() -> None:
         asyncio.run(cluster({**agreed, "n2": {"ask": SplitbrainError("paused")}})[0].counts("q"))
 
 
+def test_of_several_leaders_the_newest_terms_counts_are_taken_and_without_terms_nobodys() -> None:
+    def leads(node: str, ready: int, **more: Any) -> dict[str, Any]:
+        answer = replica("leader", node)
+        answer["ask"]["answer"]["views"][0].update(ready=ready, **more)
+        return answer
+
+    third = replica("follower", "n2")
+    apart = {"n1": leads("n1", 7, term=4), "n2": leads("n2", 5, term=6), "n3": third}
+    assert asyncio.run(cluster(apart)[0].counts("q")) == Counts(5, 1, 2, 3)
+    for ready in (7, -1):  # also one that cannot say how much it has
+        with pytest.raises(Unknown, match="q: n1 and n2 lead it, each for itself"):
+            asyncio.run(cluster({"n1": leads("n1", ready), "n2": leads("n2", 5), "n3": third})[0].counts("q"))
+
+
+def test_views_without_a_term() -> None:
+    one, _, seen = cluster({})
+    event = {"event": "views", "asked": 0, "at": 100, "incarnation": 1}
+    there = {"scope": "q", "role": "leader", "asked": 10, "answered": 20, "reign": "<0.7.0>"}
+    one._pushed("n1", {**event, "views": [there]})
+    assert [(view.node, view.role, view.term, view.reign) for view in seen.views] == [("n1", "leader", None, "<0.7.0>")]
+    assert one.leader() == "n1"
+
+
+def test_of_two_leaders_without_terms_it_is_the_first_for_as_long_as_it_says_so() -> None:
+    one, _, _ = cluster({})
+    led = []
+    for node, at in [("n1", 10), ("n2", 500), ("n1", 700), ("n2", 1600), ("n2", 1800), ("n1", 1900)]:  # ms
+        stamps = {"asked": at * 10**6, "answered": at * 10**6}
+        event = {"event": "views", "asked": 0, "at": 2 * 10**9, "incarnation": 1}
+        one._pushed(node, {**event, "views": [{"scope": "q", "role": "leader", **stamps}]})
+        led.append(one.leader())
+    assert led == ["n1", "n1", "n1", "n1", "n2", "n2"]
+
+
 def test_abilities_are_known_before_it_is_up() -> None:
     abilities = cluster({})[0].abilities()
     assert set(abilities) == set(VERBS)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from chaos.kernel.streams import Streams
+from chaos.model.errors import BadInput
 from chaos.model.settings import resolve
+from clusters.base import Setup
 from clusters.brokers.base import QueueState
+from clusters.brokers.rabbitmq_mirrored import RabbitmqMirrored
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
+from tests.docker.cluster import RealClock, Seen
 
 
 def broker(version: str = "4.0", **given: Any) -> RabbitmqQuorum:
@@ -84,3 +90,84 @@ def test_a_replica_serves_that_leads_or_follows_somebody(role: str, leader: str,
 )
 def test_lines_that_are_never_normal(line: str, odd: bool) -> None:
     assert bool(RabbitmqQuorum.never_normal.search(line)) is odd
+
+
+def mirrored(**given: Any) -> RabbitmqMirrored:
+    return RabbitmqMirrored("3.10", resolve(RabbitmqMirrored.settings, given, "cluster.settings"))
+
+
+def test_mirrors_come_of_a_policy_in_what_each_node_takes_over_at_its_first_start() -> None:
+    made = mirrored(ha_sync_mode="manual", ha_promote_on_failure="when-synced")
+    assert made.configuration(("n1",)).splitlines()[-3:] == [
+        "definitions.import_backend = local_filesystem",
+        "definitions.local.path = /etc/rabbitmq/definitions.json",
+        "definitions.skip_if_unchanged = true",
+    ]
+    (file,) = (file for file in made.files("n1", ("n1",)) if file.path == "/etc/rabbitmq/definitions.json")
+    (policy,) = json.loads(file.data)["policies"]
+    assert (policy["pattern"], policy["apply-to"]) == (".*", "queues")
+    assert policy["definition"] == {
+        "ha-mode": "all",
+        "ha-sync-mode": "manual",
+        "ha-promote-on-failure": "when-synced",
+        "ha-promote-on-shutdown": "when-synced",
+    }
+
+
+@pytest.mark.parametrize(
+    ("mode", "given", "params"),
+    [("exactly", 2, 2), ("exactly", "2", 2), ("nodes", "n1, n3", ["rabbit@n1", "rabbit@n3"]),
+     ("nodes", ["n2"], ["rabbit@n2"])],
+)  # fmt: skip
+def test_on_which_nodes_a_queue_is(mode: str, given: Any, params: Any) -> None:
+    policy = mirrored(ha_mode=mode, ha_params=given).policy()
+    assert (policy["ha-mode"], policy["ha-params"]) == (mode, params)
+
+
+@pytest.mark.parametrize(
+    ("mode", "given", "problem"),
+    [
+        ("all", 2, 'ha_mode "all" takes none'),
+        ("exactly", None, '"exactly" a number of nodes'),
+        ("exactly", "n1,n2", '"exactly" a number of nodes'),
+        ("nodes", 2, '"nodes" their names'),
+        ("exactly", 0, "0 is neither a number of replicas nor nodes"),
+        ("nodes", "n1,,n2", "'n1,,n2' is neither a number of replicas nor nodes"),
+        ("nodes", "n1,n9", "there is no node 'n9'; the nodes are n1, n2, n3"),
+    ],
+)
+def test_params_that_do_not_go_with_the_mode(mode: str, given: Any, problem: str) -> None:
+    told = {"ha_mode": mode, **({} if given is None else {"ha_params": given})}
+
+    def made() -> None:
+        options = resolve(RabbitmqMirrored.settings, told, "cluster.settings")
+        setup = Setup("run", "rabbitmq-mirrored", None, 3, options, RealClock(), Streams(1), Seen())
+        RabbitmqMirrored.cluster(setup, "docker")
+
+    with pytest.raises(BadInput, match=problem):
+        made()
+
+
+def test_mirrored_queues_are_of_the_last_line_that_had_them() -> None:
+    assert RabbitmqMirrored.versions == ("3.10",)
+    assert mirrored().image().base == "debian:bookworm-slim"
+
+
+@pytest.mark.parametrize(
+    ("role", "leader", "ready", "serves", "serves_where_not_all_have_it"),
+    [
+        ("leader", "rabbit@n1", 3, True, True),
+        ("mirror", "rabbit@n2", 0, True, True),
+        ("unsynchronised", "rabbit@n2", 0, True, True),  # for as long as it takes, or for ever: manual
+        ("none", "rabbit@n2", 0, False, True),  # its mirror is gone and not back yet, or was never to be here
+        ("none", "rabbit@n1", 0, False, False),  # the master is gone, and the table does not know yet
+        ("leader", "rabbit@n1", -1, False, False),  # it synchronises mirrors
+        ("none", "", 0, False, False),
+    ],
+)
+def test_what_serves(role: str, leader: str, ready: int, serves: bool, serves_where_not_all_have_it: bool) -> None:
+    view = {"role": role, "leader": leader, "members": ["rabbit@n1", "rabbit@n2"], "ready": ready, "unacked": 0}
+    known = leader.partition("@")[2] or None
+    assert mirrored().queue_state("n1", view) == QueueState(ready, 0, ("n1", "n2"), known, serves)
+    some = mirrored(ha_mode="exactly", ha_params=2).queue_state("n1", view)
+    assert some == QueueState(ready, 0, ("n1", "n2"), known, serves_where_not_all_have_it)

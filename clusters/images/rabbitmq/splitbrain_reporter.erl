@@ -1,6 +1,7 @@
 %% A small server inside the broker that answers, on a unix socket, what this node itself holds to be true of each
-%% quorum queue. A command-line call costs half a second of a core; a question here costs microseconds, so it can be
-%% asked several times a second. A paused or killed broker does not answer, which is the truth.
+%% quorum queue, and of each classic one with its mirrors. A command-line call costs half a second of a core; a question
+%% here costs microseconds, so it can be asked several times a second. A paused or killed broker does not answer, which
+%% is the truth.
 %%
 %% Role and term come out of one state of the Ra process (sys:get_status), not from the ra_state table and the
 %% counters, which are written at different moments: read side by side they can show a leader deposed a moment ago
@@ -11,6 +12,7 @@
 -export([boot/0]).
 
 -define(TIMEOUT, 1000).
+-define(COUNTS, [messages_ready, messages_unacknowledged]).
 
 %% RABBITMQ_BOOT_MODULE: runs in place of rabbit:boot/0, so that the reporter answers while the node boots, too.
 boot() ->
@@ -42,7 +44,9 @@ serve(Socket) ->
     end.
 
 answer(<<"views">>) ->
-    object([{pid, os:getpid()}, {views, {list, [object(Q) || Status <- ask_all(ra_servers()), Q <- queue(Status)]}}]);
+    Quorum = [Q || Status <- side_by_side(fun ask/1, ra_servers()), Q <- queue(Status)],
+    Classic = side_by_side(fun classic/1, classic_queues()),
+    object([{pid, os:getpid()}, {views, {list, [object(Q) || Q <- Quorum ++ Classic]}}]);
 answer(<<"cluster">>) ->
     object([{pid, os:getpid()}, {running, {list, [text(Node) || Node <- running()]}}]);
 answer(<<"clock">>) ->
@@ -65,11 +69,11 @@ ra_servers() ->
     end.
 
 %% Side by side, so that one that hangs in a disk write does not hold up the others.
-ask_all(Names) ->
+side_by_side(Ask, Queues) ->
     Refs = [begin
-                {_, Ref} = spawn_monitor(fun() -> exit({seen, ask(Name)}) end),
+                {_, Ref} = spawn_monitor(fun() -> exit({seen, Ask(Queue)}) end),
                 Ref
-            end || Name <- Names],
+            end || Queue <- Queues],
     lists:append([receive {'DOWN', Ref, process, _, {seen, Seen}} -> [Seen];
                           {'DOWN', Ref, process, _, _} -> []
                   end || Ref <- Refs]).
@@ -94,6 +98,50 @@ queue({Asked, Answered, Role, #{current_term := Term, commit_index := Commit, la
 queue(_) ->
     [].
 
+%% This node's copy of the table of queues; none while its database is down, as under pause_minority.
+classic_queues() ->
+    try [Queue || Queue <- ets:tab2list(rabbit_queue), amqqueue:get_type(Queue) =:= rabbit_classic_queue]
+    catch _:_ -> [] end.
+
+%% A master never steps down: it is one until its process ends. So two answers of one reign, the master's process, say
+%% that it was master in between, too. The table may name a master that is no more.
+classic(Queue) ->
+    Asked = os:perf_counter(nanosecond),
+    {resource, _, queue, Name} = amqqueue:get_name(Queue),
+    Master = amqqueue:get_pid(Queue),
+    Mirrors = amqqueue:get_slave_pids(Queue),
+    Synced = amqqueue:get_sync_slave_pids(Queue),
+    Role = case {is_here(Master), [Pid || Pid <- Mirrors, is_here(Pid)]} of
+               {true, _} -> leader;
+               {false, []} -> none;
+               {false, [Pid | _]} -> case lists:member(Pid, Synced) of true -> mirror; false -> unsynchronised end
+           end,
+    Answered = os:perf_counter(nanosecond),
+    {Ready, Unacked} = case Role of leader -> counts(Queue); _ -> {0, 0} end,
+    [{scope, Name}, {role, Role}, {leader, node_of({pid, Master})},
+     {members, {list, [text(node(Pid)) || Pid <- [Master | Mirrors], is_pid(Pid)]}},
+     {synced, {list, [text(node(Pid)) || Pid <- Synced]}},
+     {ready, Ready}, {unacked, Unacked}, {asked, Asked}, {answered, Answered}]
+    ++ [{reign, pid_to_list(Master)} || Role =:= leader].
+
+is_here(Pid) -> is_pid(Pid) andalso node(Pid) =:= node() andalso is_process_alive(Pid).
+
+%% The master's own. One that synchronises mirrors answers nobody, and one that ends has no numbers: -1 then.
+counts(Queue) ->
+    {Pid, Ref} = spawn_monitor(fun() -> exit({seen, [N || {_, N} <- rabbit_amqqueue:info(Queue, ?COUNTS)]}) end),
+    receive
+        {'DOWN', Ref, process, _, {seen, [Ready, Unacked]}} when is_integer(Ready), is_integer(Unacked) ->
+            {Ready, Unacked};
+        {'DOWN', Ref, process, _, _} ->
+            {-1, -1}
+    after ?TIMEOUT ->
+        exit(Pid, kill),
+        erlang:demonitor(Ref, [flush]),
+        {-1, -1}
+    end.
+
+node_of({pid, Pid}) when is_pid(Pid) -> atom_to_binary(node(Pid), utf8);
+node_of({pid, _}) -> <<>>;
 node_of({_, Node}) -> atom_to_binary(Node, utf8);
 node_of(_) -> <<>>.
 
