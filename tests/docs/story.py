@@ -47,6 +47,7 @@ def tell(page: Path, directory: Path, *, docker: bool) -> None:
     """Write the page's files, then run its commands: those of blocks marked docker, or those of all others."""
     site = directory / "site"
     site.mkdir()
+    (directory / "suites").symlink_to(ROOT / "suites")  # a reader is in a checkout
     for block in blocks(page):
         file = block.value("file")
         if file is not None:
