@@ -84,7 +84,7 @@ class Linearizable(Checker):
         promise = _promise(history, options["delivery"]) if model in QUEUES else EXACTLY_ONCE
         if promise == AT_LEAST_ONCE:
             odd, counts[AGAIN] = _redelivered_after_ack(history)
-            marked = _at_ends(history, calls, history.redelivered == 1)
+            marked = _at_ends(history, calls, history.redelivered != 0)  # or may be, where nobody says
             if (strange := deliveries.unmarked(calls, marked)) is not None:
                 shown = Counterexample(
                     strange.sentence, strange.rule, strange.rows, calls.select(np.array(strange.rows))

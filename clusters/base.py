@@ -34,11 +34,12 @@ class Unknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A message handed to a consumer. `tag` is the client's own handle, for the ack."""
+    """A message handed to a consumer. `redelivered`: None from a broker that does not say. `tag` is the client's own
+    handle, for the ack."""
 
     queue: str
     body: bytes
-    redelivered: bool
+    redelivered: bool | None
     tag: Any = None
 
 

@@ -12,7 +12,7 @@ from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.schedule import CUT, LOSS, VERBS, Action
 from clusters.agent.link import COMMAND, AgentLink, sources
 from clusters.base import QUEUE, Counts, Held, Injected, LeaderView, Setup, Undone, Unknown
-from clusters.brokers.base import CLIENTS, Broker
+from clusters.brokers.base import CLIENTS, REPORTER, Broker
 from clusters.hosts.base import Host, Hosts
 from clusters.hosts.docker import DockerHosts
 
@@ -43,7 +43,7 @@ class HostedCluster:
         self._setup, self._hosts_, self._broker, self._up_limit = setup, hosts, broker, up_limit
         self._hosts: dict[str, Host] = {}
         self._agents: dict[str, AgentLink] = {}
-        self._unable: dict[str, str] = dict(hosts.refused())
+        self._unable: dict[str, str] = {**hosts.refused(), **broker.unable}
         self._versions: dict[str, str] = {}
         self._queues: list[str] = []
         self._claims: dict[str, LeaderView] = {}  # scope: who says that it leads, in the newest term
@@ -68,6 +68,7 @@ class HostedCluster:
             steps.append((name, time.monotonic() - start))
 
         try:
+            self._broker.ready()
             await step("image", self._prepare(report))
             await step("containers", self._containers(report))
             await step("agents", self._all(self._agent))
@@ -102,7 +103,7 @@ class HostedCluster:
 
     async def _agent(self, node: str) -> None:
         host = self._hosts[node]
-        if lacks := await _missing(host, {**_TOOLS, **getattr(self._broker, "needs", {})}):
+        if lacks := await _missing(host, {**_TOOLS, **self._broker.needs}):
             where = f"image {self._setup.image}" if self._setup.image else "it"
             raise SplitbrainError(f"{node} has no {', no '.join(lacks)}; {where} must have that")
         await host.put(sources())
@@ -140,9 +141,12 @@ class HostedCluster:
 
     async def _formed(self, node: str) -> str | None:
         try:
-            running = (await self._agents[node].call("ask", question="cluster", timeout=2))["answer"]["running"]
+            answer = (await self._agents[node].call("ask", question="cluster", timeout=2))["answer"]
         except SplitbrainError as error:
             return str(error)
+        running, wrong = answer["running"], answer.get("wrong")
+        if wrong is not None:
+            return str(wrong)
         return None if len(running) == len(self.nodes) else f"it sees {', '.join(running) or 'no node'} running"
 
     async def _serving_at_first(self, node: str) -> str | None:
@@ -152,14 +156,10 @@ class HostedCluster:
                 self._versions["broker"] = await self._broker.version(self._hosts[node].address)
             except Unknown as error:
                 return str(error)
-            if (why := self._refuses(self._versions["broker"])) is not None:
+            if (why := self._broker.refuses(self._versions["broker"])) is not None:
                 raise SplitbrainError(f"{node} runs {self._versions['broker']}: {why}")
             self._queues.append(PROBE)
         return await self._serves_now(node)
-
-    def _refuses(self, version: str) -> str | None:
-        refuses: Callable[[str], str | None] = getattr(self._broker, "refuses", lambda version: None)
-        return refuses(version)
 
     async def _patiently(self, check: Callable[[str], Awaitable[str | None]]) -> None:
         """Until the check finds nothing wrong anywhere. Raises SplitbrainError when time is up, or a broker ended."""
@@ -299,13 +299,23 @@ class HostedCluster:
         kind = event.get("event")
         if kind == "views" and event["incarnation"] is not None:
             for view in event["views"]:
-                if view["scope"] in self._queues and view["scope"] != PROBE:
+                if view["scope"] in self._kept and view["scope"] != PROBE:
                     self._view(node, view, event)
-        elif kind == "exit":
+        elif kind == "exit" and event.get("process") != REPORTER:
             at, _ = self._agents[node].offset.to_run(event["at"])
-            if not self._serves and not event["asked"]:
-                self._early[node] = event["reason"]
-            self._setup.observer.exited(node, event["incarnation"], at, event["reason"], event["asked"])
+            reason, asked = event["reason"], event["asked"]
+            if not self._serves and not asked:
+                self._early[node] = reason
+            if reason in self._broker.retires:
+                asked = True
+            if reason in self._broker.exits:
+                reason = f"{reason}: {self._broker.exits[reason]}"
+            self._setup.observer.exited(node, event["incarnation"], at, reason, asked)
+
+    @property
+    def _kept(self) -> list[str]:
+        """The scopes of the views that are kept."""
+        return [*self._queues, *self._broker.scopes]
 
     def _view(self, node: str, data: Mapping[str, Any], event: Mapping[str, Any]) -> None:
         # By the broker's own stamps, which lie closer; by the agent's where those make no sense.

@@ -15,6 +15,7 @@ from clusters.base import QUEUE, Client
 from clusters.hosts.base import File, Image
 
 BROKER = "broker"  # the process that serves, of those that run on a node
+REPORTER = "reporter"  # one of ours beside it, that answers for it
 CLIENTS = "clients"  # the service that clients speak to, and the end of a link that is not a node
 
 
@@ -43,7 +44,7 @@ class QueueState:
 
 
 class Broker(Protocol):
-    """A broker of one version, set up in one way, for nodes n1, n2, ..."""
+    """A broker of one version, set up in one way, for nodes n1, n2, ... To be inherited from."""
 
     settings: ClassVar[Sequence[Setting]]
     versions: ClassVar[Sequence[str]]  # the first is the default
@@ -51,6 +52,14 @@ class Broker(Protocol):
     never_normal: ClassVar[re.Pattern[str]]  # lines of a log that are never normal
     serves: ClassVar[Sequence[str]] = (QUEUE,)  # the kinds of client that it has, which workloads need
     needs: ClassVar[Mapping[str, str]] = {}  # what a node must have, by path or name of a command, and what it is
+    unable: ClassVar[Mapping[str, str]] = {}  # verbs that make no sense with it, and why
+    scopes: ClassVar[Sequence[str]] = ()  # of views that are kept beside those of queues
+    exits: ClassVar[Mapping[str, str]] = {}  # how its process may end ("exit code 6"), and what that means
+    retires: ClassVar[Sequence[str]] = ()  # of those, the ones by which it asks to be started anew: no crashes
+
+    def ready(self) -> None:
+        """Raises SplitbrainError for what this machine lacks to be its client."""
+        return
 
     def image(self) -> Image:
         """What its hosts are made of, in containers."""
@@ -82,3 +91,4 @@ class Broker(Protocol):
 
     def refuses(self, version: str) -> str | None:
         """Why what answered so cannot be driven, and what to do; None where it can."""
+        return None

@@ -15,7 +15,7 @@ from chaos.kernel.clock import SECOND
 from chaos.model.settings import Setting, choice, duration
 from clusters.base import QUEUE, Cluster, Setup
 from clusters.brokers.amqp import AmqpClient, close_connection, open_client, open_connection
-from clusters.brokers.base import BROKER, CLIENTS, Command, QueueState
+from clusters.brokers.base import BROKER, CLIENTS, Broker, Command, QueueState
 from clusters.hosted import hosted
 from clusters.hosts.base import File, Image
 
@@ -37,7 +37,7 @@ PARTITION_HANDLING = Setting(
 )
 
 
-class Rabbitmq(ABC):
+class Rabbitmq(Broker, ABC):
     """What brokers of every queue type share."""
 
     settings: ClassVar[Sequence[Setting]] = (NET_TICKTIME, PARTITION_HANDLING)

@@ -100,6 +100,11 @@ def _base(api: Any, base: str, report: Callable[[str], None], given_up: Callable
     problem = _pull(base, report)
     if problem is None:
         return base
+    if name != "debian":
+        raise SplitbrainError(
+            f"no base image {base}: it is not here, and no registry gives it ({problem}); docker load it, or name an "
+            "image of your own with --image"
+        )
     report(f"no {base} ({problem}): making one with mmdebstrap")
     _bootstrap(api, base, codename, ours, problem, given_up)
     return ours

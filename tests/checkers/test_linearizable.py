@@ -355,3 +355,14 @@ def test_a_history_of_others_that_breaks_the_rules_is_refused_and_one_of_ours_un
     with pytest.raises(BadHistory, match=r"op 0 \(cas\): its value is 5: \[from to\] was meant"):
         check_all(history, told, strict=True)
     assert check_all(history, told)["linearizable"].verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(("said", "verdict"), [(None, Verdict.VALID), (False, Verdict.INVALID), (True, Verdict.VALID)])
+def test_what_nobody_calls_a_first_delivery_may_be_a_repeat(said: bool | None, verdict: Verdict) -> None:
+    """The first of a message may have gone to a consumer that was lost, unseen, and a broker need not say so."""
+    story = Story()
+    for id_ in (1, 2):
+        story.publish(id_)
+    for id_ in (2, 1):
+        story.deliver(id_, redelivered=said)
+    assert judge(Linearizable(), story.history(), {"delivery": "at-least-once"}).verdict is verdict

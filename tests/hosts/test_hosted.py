@@ -282,3 +282,59 @@ def test_what_a_node_lacks_is_named_before_anything_is_put_there(host: Any, prob
 )
 def test_a_version_that_it_was_not_set_up_for(said: str, refused: str | None) -> None:
     assert RabbitmqQuorum("4.0", resolve(RabbitmqQuorum.settings, {}, "")).refuses(said) == refused
+
+
+class Telling(RabbitmqQuorum):
+    """A broker that says what its ends mean, and watches a scope of its own."""
+
+    exits = {"exit code 11": "it may only start anew", "exit code 9": "its storage"}
+    retires = ("exit code 11",)
+    scopes = ("elector",)
+    unable = {LOSS: "it does not care"}
+
+
+def telling() -> tuple[HostedCluster, Seen]:
+    one, _, seen = cluster({})
+    made = Telling("4.0", resolve(RabbitmqQuorum.settings, {}, ""))
+    agents, one = one._agents, HostedCluster(one._setup, one._hosts_, made)
+    one._agents, one._serves = agents, True
+    return one, seen
+
+
+def test_what_an_end_means_and_whether_it_is_a_crash() -> None:
+    one, seen = telling()
+    ends = [("broker", "exit code 11"), ("broker", "exit code 9"), ("broker", "signal SIGSEGV"), ("reporter", "gone")]
+    for process, reason in ends:
+        told = {"event": "exit", "at": 5, "process": process, "incarnation": 1, "reason": reason, "asked": False}
+        one._pushed("n1", told)
+    assert seen.exits == [
+        ("n1", 1, "exit code 11: it may only start anew", True),
+        ("n1", 1, "exit code 9: its storage", False),
+        ("n1", 1, "signal SIGSEGV", False),
+    ]
+
+
+def test_views_of_a_scope_of_the_brokers_own_are_kept() -> None:
+    one, seen = telling()
+    event = {"event": "views", "asked": 10, "at": 30, "incarnation": 2}
+    views = [{**view("n1", "leader", 3), "scope": scope} for scope in ("elector", "another")]
+    one._pushed("n1", {**event, "views": views})
+    assert [(seen_.scope, seen_.role, seen_.term) for seen_ in seen.views] == [("elector", "leader", 3)]
+
+
+def test_verbs_that_make_no_sense_with_a_broker() -> None:
+    assert telling()[0].abilities()[LOSS] == "it does not care"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"running": ["n1", "n2", "n3"]}, None),
+        ({"running": ["n1", "n2", "n3"], "wrong": None}, None),
+        ({"running": ["n1", "n2"], "wrong": None}, "it sees n1, n2 running"),
+        ({"running": ["n1", "n2", "n3"], "wrong": "its leader is n2, passive"}, "its leader is n2, passive"),
+    ],
+)
+def test_whether_a_node_sees_a_whole_cluster(answer: dict[str, Any], why: str | None) -> None:
+    one, _, _ = cluster({"n1": {"ask": {"answer": answer}}})
+    assert asyncio.run(one._formed("n1")) == why

@@ -88,6 +88,16 @@ def test_an_image_is_built_once_on_the_base_that_is_there(monkeypatch: pytest.Mo
     assert engine.built is not None
 
 
+def test_a_vendors_image_that_no_registry_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "engine", lambda timeout=60: Engine({}, []))
+    with pytest.raises(SplitbrainError) as raised:
+        build.ensure("blazingmq", "splitbrain/blazingmq:1", "ghcr.io/acme/broker:v1", print)
+    assert str(raised.value) == (
+        "no base image ghcr.io/acme/broker:v1: it is not here, and no registry gives it (no route to the registry of "
+        "ghcr.io/acme/broker:v1); docker load it, or name an image of your own with --image"
+    )
+
+
 def test_no_base_and_nothing_to_make_one_with(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SplitbrainError) as raised:
         ensure(monkeypatch, Engine({}, []))
