@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from chaos.kernel.clock import Clock
 from chaos.kernel.streams import Streams
+from chaos.model.errors import BadInput, did_you_mean
 from chaos.model.schedule import Action
 from chaos.model.trace import Recording
 
@@ -154,6 +155,23 @@ class Observer(Protocol):
 
     def broken(self, why: str) -> None:
         """What the cluster stands on is gone (a node's machine, not its broker), so that the run cannot go on."""
+
+
+def services(said: str | None, known: Sequence[str]) -> tuple[str, ...]:
+    """The services that a cut names: one, several ("a,b"), all but some ("!a,b"); all of them where it names none.
+
+    Raises BadInput for one that is not known, and where none is left.
+    """
+    if said is None:
+        return tuple(known)
+    names = said.removeprefix("!").split(",")
+    for name in names:
+        if name not in known:
+            raise BadInput(f"no service {name!r}; {did_you_mean(name, known)}")
+    found = tuple(name for name in known if (name in names) is not said.startswith("!"))
+    if not found:
+        raise BadInput(f"service: {said!r} leaves none of {', '.join(known)}")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

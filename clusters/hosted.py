@@ -11,7 +11,7 @@ from typing import Any
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.schedule import CUT, LOSS, VERBS, Action
 from clusters.agent.link import COMMAND, AgentLink, sources
-from clusters.base import QUEUE, Counts, Held, Injected, LeaderView, Setup, Undone, Unknown
+from clusters.base import QUEUE, Counts, Held, Injected, LeaderView, Setup, Undone, Unknown, services
 from clusters.brokers.base import CLIENTS, REPORTER, Broker
 from clusters.hosts.base import Host, Hosts
 from clusters.hosts.docker import DockerHosts
@@ -386,21 +386,20 @@ class HostedCluster:
 
     def _links(self, action: Action) -> dict[str, dict[str, Any]]:
         """The rules of each node: a link is hurt where its packets come in, or where they leave for the clients."""
-        service = action.args.get("service")
-        if service is not None and service not in self._broker.services:
-            raise SplitbrainError(f"{action.verb}: no service {service!r}; known: {', '.join(self.services)}")
+        said = action.args.get("service")
+        named = services(said, self.services)
         rules: dict[str, list[dict[str, Any]]] = {}
         for source, target in action.args["links"]:
             # never all of the controller's traffic, which is spared unless clients are named: only the broker's ports
-            chosen = service or (CLIENTS if CLIENTS in (source, target) else None)
-            ports = list(self._broker.services[chosen]) if chosen else []
+            chosen = named if said is not None else (CLIENTS,) if CLIENTS in (source, target) else ()
+            ports = [port for service in chosen for port in self._broker.services[service]]
             if target == CLIENTS:
                 rule = {"direction": "out", "peer": self.address(target), "ports": ports}
                 rules.setdefault(self._known(source), []).append(rule)
             else:
                 rule = {"direction": "in", "peer": self.address(source), "ports": ports}
                 rules.setdefault(self._known(target), []).append(rule)
-        common = {} if action.verb == CUT else {"probability": action.args["probability"]}
+        common = {name: action.args[name] for name in ("probability", "flap") if action.args.get(name) is not None}
         return {node: {"rules": found, **common} for node, found in rules.items()}
 
     def _known(self, node: str) -> str:

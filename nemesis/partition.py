@@ -7,12 +7,15 @@ from random import Random
 from typing import Any, NamedTuple
 
 from chaos.model.schedule import CUT, Action, Fault
-from chaos.model.settings import BadKey, Setting, boolean, choices, optional, text
+from chaos.model.settings import BadKey, Setting, boolean, choices, optional
 from nemesis.base import Nemesis, View
 from nemesis.targets import ALL, CLIENTS, FOLLOWER, LEADER, ONE, Link, between, hurt, in_order
-from nemesis.timing import Chosen, deck, series, timing
+from nemesis.timing import Chosen, at_least, deck, series, timing
 
 HALVES, ONE_NODE, RING, BRIDGE, ISOLATE, ONE_WAY = "halves", "one", "majorities-ring", "bridge", "leader", "one-way"
+USUAL = (HALVES, ONE_NODE, RING, BRIDGE, ISOLATE, ONE_WAY)
+FIXED, THIRD, APART, FLAPPING = "fixed-halves", "minority-third", "clients", "flapping"
+APART_EXACTLY = (HALVES, FIXED, THIRD, ONE_NODE, ISOLATE, FLAPPING)  # kinds that part named nodes from all others
 
 # Each kind: whom it is about, and the fewest nodes that it makes sense for.
 KINDS = {
@@ -22,7 +25,13 @@ KINDS = {
     BRIDGE: (ALL, 3),
     ISOLATE: (LEADER, 2),
     ONE_WAY: (ONE, 2),
+    FIXED: (ALL, 2),
+    THIRD: (ALL, 4),
+    APART: (ONE, 1),
+    FLAPPING: (ONE, 2),
 }
+_MS = 1_000_000
+_TURNS = 16  # of flapping links, before they come again
 
 
 class Cut(NamedTuple):
@@ -36,6 +45,12 @@ def halves(nodes: Sequence[str]) -> Cut:
     """The first half, rounded down, against the rest."""
     first, second = nodes[: len(nodes) // 2], nodes[len(nodes) // 2 :]
     return Cut(between(first, second), first)
+
+
+def minority_third(nodes: Sequence[str]) -> Cut:
+    """The most nodes that are fewer than a third of all, which a Byzantine quorum must do without: Jepsen's."""
+    some = (len(nodes) - 1) // 3
+    return Cut(between(nodes[:some], nodes[some:]), nodes[:some])
 
 
 def isolate(node: str, nodes: Sequence[str]) -> Cut:
@@ -73,16 +88,38 @@ def one_way(node: str, nodes: Sequence[str], *, outward: bool) -> Cut:
     return Cut(links, [node])
 
 
+def flaps(period: int, random: Random) -> list[int]:
+    """For how long, ns, links are cut, whole, cut, ...: each a quarter to three quarters of `period`, at random."""
+    return [random.randint(period // 4, 3 * period // 4) for _ in range(_TURNS)]
+
+
+def _services(value: object) -> str:
+    """As `clusters.base.services` reads it; what there is, only the cluster knows."""
+    if isinstance(value, list | tuple) and value and all(isinstance(one, str) for one in value):
+        value = ",".join(value)
+    if not isinstance(value, str) or not all(value.removeprefix("!").split(",")):
+        raise ValueError(f'{value!r} does not name services: write "replication", "replication,etcd" or "!clients"')
+    return value
+
+
 class Partition(Nemesis):
-    """Cuts between nodes. Clients reach every node throughout, unless `clients` says otherwise."""
+    """Cuts between nodes. Clients reach every node throughout, unless `clients` or the kind says otherwise."""
 
     name = "partition"
-    meaning = "cut the network between nodes: halves, one node, a ring of majorities, a bridge, the leader, one way"
+    meaning = (
+        "cut the network: halves, one node, a ring of majorities, a bridge, the leader, one way, clients, up and down"
+    )
     settings = (
         *timing(every="20s", for_="8s", start="5s"),
-        Setting("kinds", choices(*KINDS), tuple(KINDS), "which cuts; each once before any comes again"),
-        Setting("service", optional(text), None, 'cut one service only, such as "replication" (not set: all)'),
+        Setting("kinds", choices(*KINDS), USUAL, "which cuts; each once before any comes again"),
+        Setting(
+            "service",
+            optional(_services),
+            None,
+            'cut these services only: "replication", "replication,etcd", or all but some, "!clients" (not set: all)',
+        ),
         Setting("clients", boolean, False, "cut clients off too: from the smaller side, or the node that is apart"),
+        Setting("period", at_least(40 * _MS), "2s", "flapping: how long links are cut and whole again, on average"),
     )
 
     def verbs(self, options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -90,24 +127,29 @@ class Partition(Nemesis):
 
     def plan(self, options: Mapping[str, Any], nodes: Sequence[str], span: int, random: Random) -> list[Fault]:
         kinds = [kind for kind in options["kinds"] if len(nodes) >= KINDS[kind][1]]
+        clients = CLIENTS in (options["service"] or "").split(",")  # and not "!clients"
         if options["service"] == CLIENTS:
             kinds = [kind for kind in kinds if kind != RING]  # nobody is apart from the others there
         if not kinds:
             raise BadKey("kinds", f"none of {', '.join(options['kinds'])} can be done with {len(nodes)} node(s)")
-        args = {"service": options["service"], "clients": options["clients"] or options["service"] == CLIENTS}
+        args = {"service": options["service"], "clients": options["clients"] or clients}
         chosen = deck(kinds, random)
 
         def choose(_: Random) -> Chosen:
             kind = next(chosen)
-            return Chosen(kind, KINDS[kind][0], args)
+            period = {"period": options["period"]} if kind == FLAPPING else {}
+            return Chosen(kind, KINDS[kind][0], {**args, **period})
 
         return series(self.name, options, span, random, choose)
 
     def resolve(self, fault: Fault, view: View) -> tuple[Action, ...]:
-        told = hurt(FOLLOWER, view, fault.draw) if fault.target == FOLLOWER else fault.target.split("+")
+        by_role = fault.target == FOLLOWER or fault.kind in (APART, FLAPPING)
+        told = hurt(fault.target, view, fault.draw) if by_role else fault.target.split("+")
         named = [name for name in told if name in view.nodes]
-        if fault.target == FOLLOWER and not named:
+        if by_role and not named:
             return ()
+        if fault.kind == APART:
+            return (Action(CUT, tuple(named), {"links": in_order(between(named, [CLIENTS]), view.nodes)}),)
         cut = self._cut(fault.kind, view, named, Random(fault.draw))
         service = fault.args.get("service")
         links = [] if service == CLIENTS else cut.links
@@ -116,17 +158,24 @@ class Partition(Nemesis):
             links = links + [[CLIENTS, target] for _, target in cut.links if target in cut.apart]
         ends = {end for link in links for end in link}
         nodes = tuple(node for node in view.nodes if node in ends)
-        return (Action(CUT, nodes, {"links": in_order(links, view.nodes), "service": service}),) if links else ()
+        args = {"links": in_order(links, view.nodes), "service": service}
+        if fault.kind == FLAPPING:
+            args["flap"] = flaps(fault.args["period"], Random(fault.draw))
+        return (Action(CUT, nodes, args),) if links else ()
 
     def _cut(self, kind: str, view: View, named: list[str], random: Random) -> Cut:
-        """Nodes that are named come first, in their order; halves, and who is apart, are exactly those."""
+        """Nodes that are named come first, in their order; a half, and who is apart, are exactly those."""
         nodes = random.sample(view.nodes, len(view.nodes))
         if named:
             nodes = [*named, *(node for node in nodes if node not in named)]
-            if kind in (HALVES, ONE_NODE, ISOLATE):
+            if kind in APART_EXACTLY:
                 return Cut(between(named, nodes[len(named) :]), named)
         if kind == HALVES:
             return halves(nodes)
+        if kind == FIXED:
+            return halves(view.nodes)
+        if kind == THIRD:
+            return minority_third(nodes)
         if kind == RING:
             return majorities_ring(nodes)
         if kind == BRIDGE:

@@ -17,7 +17,9 @@ from chaos.model.errors import BadInput
 SCHEMA = 1
 
 # The verbs that clusters know. A cluster says which of them it can do here, and why not the others.
-CUT = "cut"  # args: links [[source, target], ...] directed; service: a service of the broker, or None for all
+# cut: args: links [[source, target], ...] directed; service: one of the broker, several ("a,b"), all but some ("!a"),
+# or None for all; flap: ns for which the links are cut, whole, cut, ..., over and over, if they are not cut throughout
+CUT = "cut"
 KILL = "kill"  # SIGKILL of `process` on each node; what was written stays; undo starts it again
 STOP = "stop"  # SIGTERM, an orderly stop; undo starts it again
 POWER_OFF = "power-off"  # as kill, and writes that were not synced are lost; undo starts it again

@@ -12,7 +12,7 @@ from typing import Any
 from chaos.model.history import History
 from chaos.model.op import INVOKE
 from chaos.model.schedule import CUT, Action, Fault, Schedule
-from nemesis.partition import HALVES, ISOLATE, ONE_NODE
+from nemesis.partition import APART, FIXED, HALVES, ISOLATE, ONE_NODE, THIRD
 from nemesis.targets import CLIENTS, PINNED
 
 
@@ -48,7 +48,7 @@ def _injections(history: History) -> Mapping[str, tuple[int, Sequence[Action]]]:
 def _whom(fault: Fault, actions: Sequence[Action]) -> str | None:
     """The nodes as a target says them; None where the kind of a cut means more than who is apart."""
     if any(action.verb == CUT for action in actions):
-        return _apart(actions[0]) if fault.kind in (HALVES, ONE_NODE, ISOLATE) else None
+        return _apart(actions[0]) if fault.kind in (HALVES, FIXED, THIRD, ONE_NODE, ISOLATE, APART) else None
     return "+".join(dict.fromkeys(node for action in actions for node in action.nodes))
 
 

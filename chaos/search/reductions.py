@@ -14,7 +14,7 @@ from typing import Any
 from chaos.model import registry
 from chaos.model.schedule import Fault
 from chaos.scenario import Scenario
-from nemesis.partition import HALVES, ISOLATE, ONE_NODE
+from nemesis.partition import APART, APART_EXACTLY, FLAPPING, ONE_NODE
 from nemesis.targets import ROLES
 
 Reduction = Callable[[Scenario], Iterator[Scenario]]
@@ -26,7 +26,6 @@ _TENTHS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 _ROUND = (1, 2, 5)
 _RATES = (1.0, 0.5, 2.0)
 _QUICK = 200  # messages up to which a run takes so little time that many may be tried
-_SIDES = (ONE_NODE, HALVES, ISOLATE)  # kinds that part named nodes from the others
 _NUMBERS = ("producers", "consumers", "queues", "keys", "streams", "groups")  # of a workload: how many there are
 
 
@@ -36,12 +35,12 @@ def one_fault(case: Scenario) -> Iterator[Scenario]:
         return
     for fault in case.faults:
         nodes = [fault.target] if len(_named(fault)) > 1 else list(case.cluster.names())
-        kind = ONE_NODE if fault.nemesis == "partition" else fault.kind
         longest = case.workload.time_ns - fault.at
         for duration in dict.fromkeys(min(fault.duration * times, longest) for times in (1, 2, 4)):
             if duration > 0:
-                changed = replace(fault, kind=kind, duration=duration, trigger=None, after=0, draw=0)
-                yield from (replace(case, faults=(replace(changed, target=node),)) for node in nodes)
+                changed = replace(fault, duration=duration, trigger=None, after=0, draw=0)
+                for kind, node in product(_kinds(fault), nodes):
+                    yield replace(case, faults=(replace(changed, kind=kind, target=node),))
 
 
 def less_often(case: Scenario) -> Iterator[Scenario]:
@@ -112,14 +111,31 @@ def simpler(case: Scenario) -> Iterator[Scenario]:
     for number, fault in enumerate(case.faults):
         if fault.trigger is not None:
             yield _with(case, number, replace(fault, trigger=None, at=fault.after + fault.at, after=0))
-        plain = {key: value for key, value in fault.args.items() if value and key != "clients"}
-        if fault.nemesis == "partition" and plain != dict(fault.args):
-            yield _with(case, number, replace(fault, args=plain))
-        if len(_named(fault)) == 1 and (fault.nemesis != "partition" or fault.kind in _SIDES):
+        if fault.nemesis == "partition":
+            yield from (_with(case, number, plainer) for plainer in _plainer(fault))
+            if len(_named(fault)) == 1 and fault.kind in (*APART_EXACTLY, APART):
+                continue
+        elif len(_named(fault)) == 1:
             continue
         for node in case.cluster.names():
-            kind = ONE_NODE if fault.nemesis == "partition" else fault.kind
-            yield _with(case, number, replace(fault, kind=kind, target=node, draw=0))
+            yield from (_with(case, number, replace(fault, kind=kind, target=node, draw=0)) for kind in _kinds(fault))
+
+
+def _kinds(fault: Fault) -> list[str]:
+    """What it may be instead when it is of one named node: a plain cut, where it is a cut."""
+    if fault.nemesis != "partition":
+        return [fault.kind]
+    return [ONE_NODE, fault.kind] if fault.kind in (APART, FLAPPING) else [ONE_NODE]
+
+
+def _plainer(fault: Fault) -> Iterator[Fault]:
+    """A cut without what it does besides: not of clients too, and for good."""
+    needless = {"clients"} if fault.kind == FLAPPING else {"clients", "period"}
+    plain = {key: value for key, value in fault.args.items() if value and key not in needless}
+    if plain != dict(fault.args):
+        yield replace(fault, args=plain)
+    if fault.kind == FLAPPING:
+        yield replace(fault, kind=ONE_NODE, args={key: value for key, value in plain.items() if key != "period"})
 
 
 def fewer_messages(case: Scenario) -> Iterator[Scenario]:

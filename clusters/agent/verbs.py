@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from clusters.agent.process import Process
-from clusters.faults import libfaketime, nftables, signals
+from clusters.faults import flapping, libfaketime, nftables, signals
 from clusters.faults.base import Fault, FaultError
 
 
@@ -32,7 +32,7 @@ class Node(Protocol):
 Make = Callable[[Node, str, Mapping[str, Any]], Fault]  # the node, the name of a process, the action's arguments
 
 FAULTS: Mapping[str, Make] = {
-    "cut": lambda node, process, args: nftables.Links(node.table, args),
+    "cut": lambda node, process, args: flapping.links(node.table, args),
     "loss": lambda node, process, args: nftables.Links(node.table, args),
     "kill": lambda node, process, args: signals.Kill(node.process(process)),
     "stop": lambda node, process, args: signals.Stop(node.process(process)),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.model.errors import BadInput, did_you_mean
 from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, WIPE, Action
+from clusters.base import services
 from clusters.simulated.network import CLIENTS, Link
 from clusters.simulated.node import DOWN, Node
 
@@ -30,16 +31,13 @@ def inject(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, 
 
 
 def _links(cluster: SimulatedCluster, args: Mapping[str, Any]) -> list[Link]:
-    service = args.get("service")
-    if service is not None and service not in cluster.services:
-        raise BadInput(f"no service {service!r}; {did_you_mean(service, cluster.services)}")
+    named = services(args.get("service"), cluster.services)
     links = []
     for source, target in args["links"]:
         for end in (source, target):
             if end not in cluster.by_name and end != CLIENTS:
                 raise BadInput(f"no endpoint {end!r}; {did_you_mean(end, [*cluster.by_name, CLIENTS])}")
-        services = cluster.services if service is None else (service,)
-        links += [cluster.network.link(source, target, each) for each in services]
+        links += [cluster.network.link(source, target, each) for each in named]
     return links
 
 
@@ -51,15 +49,38 @@ def _dropped(links: list[Link], before: list[int]) -> tuple[bool, str]:
 def _cut(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
     links = _links(cluster, action.args)
     before = [link.dropped for link in links]
-    for link in links:
-        link.cut(cluster.loop.now())
+    flap = [int(time) for time in action.args.get("flap") or ()]
+    whole, in_force, turns = True, True, 0
+
+    def turn() -> None:
+        nonlocal whole, turns
+        whole = not whole
+        turns += 1
+        for link in links:
+            if whole:
+                link.mend()
+            else:
+                link.cut(cluster.loop.now())
+
+    def up_and_down() -> None:
+        if in_force:
+            turn()
+            cluster.loop.at(cluster.loop.now() + flap[(turns - 1) % len(flap)], up_and_down)
+
+    if flap:
+        up_and_down()
+    else:
+        turn()
 
     def undo() -> tuple[bool, str]:
-        for link in links:
-            link.mend()
-        return _dropped(links, before)
+        nonlocal in_force
+        in_force = False
+        if not whole:
+            turn()
+        bit, shown = _dropped(links, before)
+        return bit, f"{shown}, cut {turns // 2} times" if flap else shown
 
-    return f"{len(action.args['links'])} links cut", undo
+    return f"{len(action.args['links'])} links cut" + (", and whole again, by turns" if flap else ""), undo
 
 
 def _loss(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:

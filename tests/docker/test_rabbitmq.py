@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import time
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass
@@ -247,6 +248,31 @@ def test_loss_and_a_cut_of_clients_and_of_a_service(world: World) -> None:
         assert (await cluster.undo("l3")).bit is False, "nobody spoke to it meanwhile"
         for node in cluster.nodes:
             assert world.container(node).exec_run(["nft", "list", "table", "inet", TABLE]).exit_code != 0
+
+    world.do(main())
+
+
+def test_a_node_without_clients_among_nodes_whose_links_flap(world: World) -> None:
+    cluster = world.cluster
+
+    async def main() -> None:
+        links = [["n2", "n3"], ["n3", "n2"]]
+        flap = [200_000_000, 300_000_000]
+        client = await cluster.connect("n1", "test")
+        await cluster.inject("a1", Action(CUT, ("n1",), {"links": [["clients", "n1"], ["n1", "clients"]]}))
+        await cluster.inject("a2", Action(CUT, ("n2", "n3"), {"links": links, "service": "!clients", "flap": flap}))
+        publish = asyncio.ensure_future(client.publish(QUEUE, b"x"))
+        done, _ = await asyncio.wait([publish], timeout=2)
+        assert not done
+        other = await cluster.connect("n2", "test")
+        await asyncio.wait_for(other.publish(QUEUE, b"y"), 20)  # n1 serves the others, whoever leads
+        await other.close()
+        flapped = await cluster.undo("a2")
+        assert flapped.bit is True
+        assert all(int(times) >= 2 for times in re.findall(r"cut (\d+) times", flapped.evidence)), flapped.evidence
+        assert (await cluster.undo("a1")).bit is True
+        await asyncio.wait_for(publish, 20)
+        await client.close()
 
     world.do(main())
 

@@ -79,6 +79,10 @@ def rule(direction: str, peer: int, ports: list[int] | None = None) -> dict[str,
             {"n1": {"rules": [rule("in", 254, [5672]), rule("out", 254, [5672])]}},
         ),
         (
+            Action(CUT, ("n1",), {"links": [["n1", "n2"]], "service": "!clients", "flap": [5, 6]}),
+            {"n2": {"rules": [rule("in", 1, PORTS)], "flap": [5, 6]}},
+        ),
+        (
             Action(LOSS, ("n3",), {"links": [["n1", "n3"]], "probability": 0.1}),
             {"n3": {"rules": [rule("in", 1)], "probability": 0.1}},
         ),

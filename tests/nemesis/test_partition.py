@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 from chaos.model.schedule import Action, Fault
 from chaos.model.settings import BadKey, resolve
 from nemesis.base import View
-from nemesis.partition import KINDS, Cut, Partition, bridge, halves, isolate, majorities_ring, one_way
+from nemesis.partition import (
+    KINDS,
+    USUAL,
+    Cut,
+    Partition,
+    bridge,
+    flaps,
+    halves,
+    isolate,
+    majorities_ring,
+    minority_third,
+    one_way,
+)
 from nemesis.targets import between, hurt, in_order
 
 THREE = ("n1", "n2", "n3")
@@ -27,7 +39,8 @@ def links(text: str) -> list[list[str]]:
 def act(
     kind: str, nodes: tuple[str, ...], draw: int = 1, leader: str | None = "n2", **args: object
 ) -> tuple[Action, ...]:
-    fault = Fault("partition-1", "partition", kind, 0, 1, draw=draw, args={"service": None, "clients": False, **args})
+    told = {"service": None, "clients": False, "period": 2_000_000_000, **args}
+    fault = Fault("partition-1", "partition", kind, 0, 1, draw=draw, args=told)
     return Partition().resolve(fault, View(nodes, leader))
 
 
@@ -75,6 +88,9 @@ def test_one_way() -> None:
         ("bridge", FIVE, "1235", "12 13 21 25 31 35 52 53"),  # n1, n5 | n2, n3, and n4 between them
         ("one-way", THREE, "123", "12 32"),  # n2 hears nothing
         ("one-way", FIVE, "12345", "13 23 43 53"),  # n3 hears nothing
+        ("fixed-halves", THREE, "123", "12 13 21 31"),
+        ("fixed-halves", FIVE, "12345", "13 14 15 23 24 25 31 32 41 42 51 52"),
+        ("minority-third", FIVE, "12345", "13 23 31 32 34 35 43 53"),  # n3
     ],
 )
 def test_what_a_cluster_is_told(kind: str, nodes: tuple[str, ...], hurt: str, cut: str) -> None:
@@ -123,7 +139,7 @@ def plan(nodes: tuple[str, ...], **options: object) -> list[Fault]:
 
 def test_a_plan_meets_as_many_kinds_as_it_has_faults() -> None:
     faults = plan(THREE, every="2s", start="0s", **{"for": "1s"})
-    assert {fault.kind for fault in faults[:6]} == {fault.kind for fault in faults[6:12]} == set(KINDS)
+    assert {fault.kind for fault in faults[:6]} == {fault.kind for fault in faults[6:12]} == set(USUAL)
     assert {fault.kind: fault.target for fault in faults} == {
         "halves": "all",
         "one": "one",
@@ -162,6 +178,55 @@ def test_no_ring_of_three_nodes_does_better() -> None:
         assert sorted(1 + sum(node in edge for edge in edges) for node in THREE) != [2, 2, 2]
 
 
+@pytest.mark.parametrize(("count", "some"), [(3, 0), (4, 1), (5, 1), (6, 1), (7, 2), (9, 2), (10, 3)])
+def test_a_minority_third_is_fewer_than_a_third(count: int, some: int) -> None:
+    nodes = tuple(f"n{number}" for number in range(1, count + 1))
+    cut = minority_third(nodes)
+    assert (tuple(cut.apart), len(cut.links)) == (nodes[:some], 2 * some * (count - some))
+
+
+def test_a_node_that_clients_do_not_reach_and_the_others_do() -> None:
+    assert act("clients", THREE, 7) == (Action("cut", ("n2",), {"links": links("2c c2")}),)
+    fault = Fault("partition-1", "partition", "clients", 0, 1, "leader", args={})
+    assert Partition().resolve(fault, View(THREE, "n3")) == (Action("cut", ("n3",), {"links": links("3c c3")}),)
+    assert Partition().resolve(fault, View(THREE, None)) == ()
+    assert {fault.target for fault in plan(("n1",), kinds="clients")} == {"one"}
+
+
+def test_flapping_links_go_up_and_down_as_the_draw_has_it() -> None:
+    (action,) = act("flapping", THREE, 7)
+    times = action.args["flap"]
+    assert action == Action("cut", THREE, {"links": links("12 21 23 32"), "service": None, "flap": times})
+    assert times == flaps(2_000_000_000, Random(7)) != act("flapping", THREE, 8)[0].args["flap"]
+    assert all(500_000_000 <= time <= 1_500_000_000 for time in times)
+    fault = Fault("partition-1", "partition", "flapping", 0, 1, "leader", args={"period": 80_000_000})
+    (action,) = Partition().resolve(fault, View(THREE, "n3"))
+    assert action.args["links"] == links("13 23 31 32")
+    assert all(20_000_000 <= time <= 60_000_000 for time in action.args["flap"])
+    assert [dict(fault.args) for fault in plan(THREE, kinds="flapping", period="300ms")] == [
+        {"service": None, "clients": False, "period": 300_000_000}
+    ] * 3
+
+
+@pytest.mark.parametrize(
+    ("told", "service", "clients"),
+    [
+        ("replication", "replication", False),
+        ("replication,etcd", "replication,etcd", False),
+        (["etcd", "clients"], "etcd,clients", True),
+        ("!clients", "!clients", False),
+    ],
+)
+def test_several_services_and_all_but_some(told: object, service: str, clients: bool) -> None:
+    assert dict(plan(THREE, service=told)[0].args) == {"service": service, "clients": clients}
+
+
+@pytest.mark.parametrize("told", ["", "!", "a,,b", [], 5])
+def test_what_names_no_service(told: object) -> None:
+    with pytest.raises(BadKey, match=r'service: .* does not name services: write "replication"'):
+        plan(THREE, service=told)
+
+
 @given(st.integers(2, 9), st.integers(0, 2**32 - 1), st.sampled_from(sorted(KINDS)))
 def test_what_holds_for_every_cut(count: int, draw: int, kind: str) -> None:
     nodes = tuple(f"n{number}" for number in range(1, count + 1))
@@ -169,12 +234,13 @@ def test_what_holds_for_every_cut(count: int, draw: int, kind: str) -> None:
     assert bool(actions) == (count >= KINDS[kind][1])
     for action in actions:
         cut = [(source, target) for source, target in action.args["links"]]
-        assert cut == sorted(set(cut))
-        assert all(source != target and {source, target} <= set(nodes) for source, target in cut)
+        assert cut == sorted(set(cut), key=lambda link: [(end == "clients", end) for end in link])
+        ends = {*nodes, "clients"} if kind == "clients" else set(nodes)
+        assert all(source != target and {source, target} <= ends for source, target in cut)
         assert action.nodes == tuple(node for node in nodes if any(node in link for link in cut))
         if kind != "one-way":
             assert {(target, source) for source, target in cut} == set(cut)
-        if kind == "halves":
+        if kind in ("halves", "fixed-halves"):
             side = {node for node in nodes if ("n1", node) in cut}
             assert min(len(side), count - len(side)) == count // 2
             assert len(cut) == 2 * len(side) * (count - len(side))

@@ -107,6 +107,20 @@ def test_a_role_becomes_a_node_and_a_trigger_a_time() -> None:
     assert plain.faults[0].args == {}
 
 
+def test_links_that_flap_are_cut_for_good_or_flap_at_a_named_node() -> None:
+    args = {"service": "replication", "clients": True, "period": S}
+    flapping = replace(loads(LISTED).faults[0], kind="flapping", target="one", draw=7, args=args)
+    case = replace(loads(LISTED), faults=(flapping,))
+    said = [(fault.kind, fault.target, dict(fault.args)) for one in reductions.simpler(case) for fault in one.faults]
+    assert said[:2] == [
+        ("flapping", "one", {"service": "replication", "period": S}),
+        ("one", "one", {"service": "replication"}),
+    ]
+    assert {kind for kind, target, _ in said if target == "n5"} == {"one", "flapping"}
+    both = replace(case, faults=(replace(flapping, kind="clients"), case.faults[0]))
+    assert {one.faults[0].kind for one in reductions.one_fault(both)} == {"one", "clients", "flapping"}
+
+
 def test_what_is_simple_already_has_nothing_simpler() -> None:
     case = loads(LISTED)
     fault = replace(case.faults[0], kind="one", target="n1", args={})

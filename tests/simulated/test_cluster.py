@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from chaos.kernel.clock import SECOND
 from chaos.kernel.real import RealClock
 from chaos.kernel.streams import Streams
 from chaos.model.errors import BadInput, SplitbrainError
 from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, VERBS, Action
-from clusters.base import Setup, Unknown
+from clusters.base import Setup, Unknown, services
 from clusters.simulated.cluster import SimulatedCluster
 from clusters.simulated.quorum.queue import QuorumQueue
 from tests.simulated.made import Watcher, cut, drain, outcome, seconds, served, simulate
@@ -150,6 +151,58 @@ def test_a_fast_clock_makes_a_follower_impatient() -> None:
         await seconds(5)
         assert any(view.node == "n3" and view.role == "pre-vote" for view in watcher.views)
         await cluster.undo("f")
+
+    simulate(main)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        (None, ("clients", "replication", "etcd")),
+        ("etcd", ("etcd",)),
+        ("etcd,clients", ("clients", "etcd")),
+        ("!clients", ("replication", "etcd")),
+        ("!clients,etcd", ("replication",)),
+    ],
+)
+def test_services_by_name_several_and_all_but_some(said: str | None, meant: tuple[str, ...]) -> None:
+    assert services(said, ("clients", "replication", "etcd")) == meant
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ("replicatoin", "no service 'replicatoin'; did you mean 'replication'"),
+        ("!web", "no service 'web'; known: clients, replication"),
+        ("!clients,replication", "service: '!clients,replication' leaves none of clients, replication"),
+    ],
+)
+def test_services_that_there_are_not(said: str, problem: str) -> None:
+    with pytest.raises(BadInput, match=problem):
+        services(said, ("clients", "replication"))
+
+
+def test_flapping_links_go_up_and_down_by_themselves_until_they_are_mended() -> None:
+    async def main(cluster: SimulatedCluster, watcher: Watcher) -> None:
+        action = cut(cluster, "n2")
+        flap = [int(times * SECOND) for times in (1, 2, 0.5, 0.5)]
+        link = cluster.network.link("n1", "n2", "replication")
+        begun = cluster.loop.now()
+        shown = await cluster.inject("f", Action(CUT, action.nodes, {**action.args, "flap": flap}))
+        assert shown.evidence == "4 links cut, and whole again, by turns"
+        turned = [(begun, link.cuts)]
+        while cluster.loop.now() < begun + 8 * SECOND:
+            if link.cuts != turned[-1][1]:
+                turned.append((cluster.loop.now(), link.cuts))
+            await seconds(0.001)
+        told = [(round((time - begun) / SECOND, 1), cuts) for time, cuts in turned]
+        assert told == [(0, 1), (1, 0), (3, 1), (3.5, 0), (4, 1), (5, 0), (7, 1), (7.5, 0)]
+        await seconds(0.1)
+        undone = await cluster.undo("f")
+        assert (undone.bit, undone.evidence.partition(", ")[2]) == (True, "cut 5 times")
+        await seconds(5)
+        assert link.cuts == 0
+        await served(cluster)
 
     simulate(main)
 
