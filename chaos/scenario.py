@@ -322,24 +322,27 @@ def _setting_names(broker: str, on: str) -> set[str]:
 
 def _workload(table: dict[str, Any], cluster: ClusterPart) -> tuple[WorkloadPart, tuple[str, ...]]:
     name, cls = _named(table, "workload", registry.WORKLOADS)
-    serves = _serves(registry.find(_group(cluster.on), cluster.broker))
+    broker, here = registry.find(_group(cluster.on), cluster.broker), f"{cluster.broker!r} {_on(cluster.on)}"
+    serves = getattr(broker, "serves", (QUEUE,))  # one that does not say is asked as a queue
     if not _can_ask(cls, serves):
         workloads = registry.names(registry.WORKLOADS)
         fit = [other for other in workloads if _can_ask(registry.find(registry.WORKLOADS, other), serves)]
-        needs = " or a ".join(cls.needs)
-        problem = f"{name!r} asks a broker as a {needs}, and {cluster.broker!r} {_on(cluster.on)} is not one"
+        problem = f"{name!r} asks a broker as a {' or a '.join(cls.needs)}, and {here} is not one"
         raise BadKey("workload.name", f"{problem}; what can ask it: {', '.join(fit) or 'no workload'}")
     options = resolve((TIME, *cls.settings), table, "workload")
-    return WorkloadPart(name, options.pop("time"), options), cls.checkers
-
-
-def _serves(broker: Any) -> Sequence[str]:
-    """The kinds of client that a broker has; one that does not say is asked as a queue."""
-    return getattr(broker, "serves", (QUEUE,))
+    part = WorkloadPart(name, options.pop("time"), options)
+    try:
+        asked = cls.asks(options, cluster.names())
+    except BadKey as error:
+        raise BadKey(f"workload.{error.key}", error.problem) from None
+    for setting, feature in asked.items():
+        if feature not in getattr(broker, "features", ()):
+            raise BadKey(f"workload.{setting}", f"this takes {feature}, which {here} does not have")
+    return part, cls.implied(options)
 
 
 def _can_ask(workload: Any, serves: Sequence[str]) -> bool:
-    return any(kind in serves for kind in getattr(workload, "needs", (QUEUE,)))
+    return any(kind in serves for kind in workload.needs)
 
 
 def _nemeses(parts: object, span: int) -> Iterator[NemesisPart]:

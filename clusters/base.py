@@ -24,6 +24,11 @@ KEY_VALUE = "key-value store"  # KeyValueClient
 LOCK = "lock"  # LockClient
 KINDS = (QUEUE, KEY_VALUE, LOCK)
 
+# What a broker's queues may be able to do beyond the plain, and a workload ask of them.
+SINGLE_ACTIVE = "single active consumers"
+DEAD_LETTERS = "dead-letter queues"
+NO_ACKS = "consumers without acknowledgements"
+
 
 class Failed(Exception):
     """The operation certainly did not happen: a publish returned as unroutable, or refused before it was enqueued."""
@@ -31,6 +36,20 @@ class Failed(Exception):
 
 class Unknown(Exception):
     """Nobody knows whether the operation happened: a time-out, a lost connection, a nack whose cause is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """What a queue is to be beyond the plain. single_active: one consumer at a time is served, the others stand by.
+    ttl: ns after which a message that waits leaves the queue; dead_letters: the queue that it goes to then, which is
+    there already."""
+
+    single_active: bool = False
+    ttl: int | None = None
+    dead_letters: str | None = None
+
+
+PLAIN = QueueOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +84,13 @@ class QueueClient(Client, Protocol):
     def publish(self, queue: str, body: bytes) -> Awaitable[None]:
         """Publish and wait for the confirm. Starts at once, so that many can be in flight. Raises Failed, Unknown."""
 
-    async def subscribe(self, queue: str, prefetch: int, deliver: Callable[[Delivery], None]) -> None:
-        """Begin to consume: at most `prefetch` deliveries are unacknowledged at a time. Raises Unknown."""
+    async def subscribe(
+        self, queue: str, prefetch: int, deliver: Callable[[Delivery], None], acks: bool = True
+    ) -> None:
+        """Begin to consume: at most `prefetch` deliveries are unacknowledged at a time. Without `acks` a message is
+        done with once it is sent. Raises Unknown."""
 
-    async def get(self, queue: str) -> Delivery | None:
+    async def get(self, queue: str, acks: bool = True) -> Delivery | None:
         """Poll for one message; None when the queue answered that it is empty. Raises Failed, Unknown."""
 
     def ack(self, delivery: Delivery) -> Awaitable[bool]:
@@ -237,7 +259,7 @@ class Cluster(Protocol):
     def versions(self) -> Mapping[str, str]:
         """What was met: broker, image, protocol. For the record."""
 
-    async def declare(self, queue: str) -> None:
+    async def declare(self, queue: str, options: QueueOptions = PLAIN) -> None:
         """Make a queue of the broker's kind, replicated as the settings say."""
 
     async def connect(self, node: str, name: str) -> Any:

@@ -11,7 +11,19 @@ from typing import Any
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.schedule import CUT, LOSS, VERBS, Action
 from clusters.agent.link import COMMAND, AgentLink, sources
-from clusters.base import QUEUE, Counts, Held, Injected, LeaderView, Setup, Undone, Unknown, services
+from clusters.base import (
+    PLAIN,
+    QUEUE,
+    Counts,
+    Held,
+    Injected,
+    LeaderView,
+    QueueOptions,
+    Setup,
+    Undone,
+    Unknown,
+    services,
+)
 from clusters.brokers.base import CLIENTS, REPORTER, Broker
 from clusters.hosts.base import Host, Hosts
 from clusters.hosts.docker import DockerHosts
@@ -200,11 +212,13 @@ class HostedCluster:
 
     # ---- use
 
-    async def declare(self, queue: str) -> None:
+    async def declare(self, queue: str, options: QueueOptions = PLAIN) -> None:
+        # each through another node, which then leads it where the broker lets whoever declares lead
+        first = sum(name != PROBE for name in self._queues) % len(self.nodes)
         problem = ""
-        for node in self.nodes:
+        for node in (*self.nodes[first:], *self.nodes[:first]):
             try:
-                await self._broker.declare(self._hosts[node].address, queue, len(self.nodes))
+                await self._broker.declare(self._hosts[node].address, queue, len(self.nodes), options)
             except Unknown as error:
                 problem = str(error)
             else:

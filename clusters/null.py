@@ -11,7 +11,7 @@ from pathlib import Path
 
 from chaos.model.schedule import VERBS, Action
 from chaos.model.settings import Setting
-from clusters.base import QUEUE, Counts, Delivery, Failed, Held, Injected, Setup, Undone
+from clusters.base import PLAIN, QUEUE, Counts, Delivery, Failed, Held, Injected, QueueOptions, Setup, Undone
 
 Deliver = Callable[[Delivery], None]
 
@@ -71,13 +71,13 @@ class NullClient:
             confirm.set_result(None)
         return confirm
 
-    async def subscribe(self, queue: str, prefetch: int, deliver: Deliver) -> None:
+    async def subscribe(self, queue: str, prefetch: int, deliver: Deliver, acks: bool = True) -> None:
         self.deliver, self.credit = deliver, prefetch
         known = self._cluster.queues[queue]
         known.consumers.append(self)
         known.pump()
 
-    async def get(self, queue: str) -> Delivery | None:
+    async def get(self, queue: str, acks: bool = True) -> Delivery | None:
         known = self._cluster.queues[queue]
         return known.take(self) if known.ready else None
 
@@ -124,7 +124,7 @@ class NullCluster:
     def versions(self) -> Mapping[str, str]:
         return {"broker": "null"}
 
-    async def declare(self, queue: str) -> None:
+    async def declare(self, queue: str, options: QueueOptions = PLAIN) -> None:
         self.queues[queue] = NullQueue(queue)
 
     async def connect(self, node: str, name: str) -> NullClient:

@@ -37,6 +37,19 @@ class Workload(ABC):
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.options = options
 
+    @classmethod
+    def implied(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """The checkers that judge it when it is told this."""
+        return cls.checkers
+
+    @classmethod
+    def asks(cls, options: Mapping[str, Any], nodes: Sequence[str]) -> Mapping[str, str]:
+        """What it asks of the broker's queues beyond the plain (see `clusters.base`), each by the setting that does.
+
+        Raises BadKey for options that do not go together, or not with these nodes.
+        """
+        return {}
+
     @abstractmethod
     async def setup(self, context: Context) -> None:
         """Declare what is needed."""

@@ -24,14 +24,25 @@ class Consumer:
 
     A granted credit is the invocation of a `consume`, the delivery its completion: a subscription of prefetch n has n
     open, and each acknowledgement grants one more. Every `poison`-th message (0: none) ends it as if it had crashed:
-    the connection is dropped, the message not acknowledged.
+    the connection is dropped, the message not acknowledged. Without `acks` a delivery grants the next credit by itself.
+    `source`: the queue that is consumed in truth, where messages of `queue` end up there.
     """
 
     def __init__(
-        self, worker: Worker[QueueClient], queue: str, *, polling: bool, prefetch: int, poison: int = 0
+        self,
+        worker: Worker[QueueClient],
+        queue: str,
+        *,
+        polling: bool,
+        prefetch: int,
+        poison: int = 0,
+        acks: bool = True,
+        source: str | None = None,
     ) -> None:
         self._worker = worker
         self._queue = queue
+        self._source = source or queue
+        self._acks_wanted = acks
         self._polling = polling
         self._prefetch = prefetch
         self._poison = poison
@@ -72,7 +83,7 @@ class Consumer:
         worker = self._worker
         for _ in range(self._prefetch):
             self._credits.append(worker.begin("consume", key=self._queue))
-        await self._within_patience(client.subscribe(self._queue, self._prefetch, self._delivered))
+        await self._within_patience(client.subscribe(self._source, self._prefetch, self._delivered, self._acks_wanted))
         while worker.client is not None:
             if self._to_ack:
                 await worker.recorder.written()
@@ -95,7 +106,7 @@ class Consumer:
         while worker.client is not None and not self._stopping:
             self._credits.append(worker.begin("consume", key=self._queue))
             try:
-                delivery = await self._within_patience(client.get(self._queue))
+                delivery = await self._within_patience(client.get(self._source, self._acks_wanted))
             except Failed as error:
                 worker.end(self._credits.popleft(), FAIL, error=str(error))
                 await asyncio.sleep(IDLE_POLL / SECOND)
@@ -105,6 +116,8 @@ class Consumer:
                 await asyncio.sleep(IDLE_POLL / SECOND)
                 continue
             self._delivered(delivery)
+            if not self._to_ack:
+                continue
             id_, delivery = self._to_ack.popleft()
             await worker.recorder.written()
             if self._poisoned(id_):
@@ -139,8 +152,11 @@ class Consumer:
             id_ = payload.id
             wrong = {"queue": payload.queue} if payload.queue != self._queue else None
             worker.end(op, OK, value=id_, redelivered=delivery.redelivered, detail=wrong)
-        self._to_ack.append((id_, delivery))
-        self._something.set()
+        if self._acks_wanted:
+            self._to_ack.append((id_, delivery))
+            self._something.set()
+        elif not self._polling:
+            self._credits.append(worker.begin("consume", key=self._queue))
 
     def _ack(self, client: QueueClient, id_: int | None, delivery: Delivery) -> None:
         op = self._worker.begin("ack", key=self._queue, value=id_)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -24,18 +24,27 @@ C = TypeVar("C", bound=Client)
 class Worker(Generic[C]):
     """Connects to its node, and again whenever the connection is retired.
 
-    `patience`: ns that an answer may take; `reconnect`: ns between attempts. `on_retired` is called when a process
-    ends.
+    `patience`: ns that an answer may take; `reconnect`: ns between attempts. `others`: nodes, its own among them, of
+    which it turns to the next whenever it has to connect again. `on_retired` is called when a process ends.
     """
 
     def __init__(
-        self, context: Context, number: int, workers: int, node: str, *, patience: int, reconnect: int
+        self,
+        context: Context,
+        number: int,
+        workers: int,
+        node: str,
+        *,
+        patience: int,
+        reconnect: int,
+        others: Sequence[str] = (),
     ) -> None:
         self.context = context
         self.recorder = context.recorder
         self.node = node
         self._number = number
         self._workers = workers
+        self._others = others
         self.patience = patience
         self.reconnect = reconnect
         self.on_retired: Callable[[], None] = lambda: None
@@ -49,6 +58,8 @@ class Worker(Generic[C]):
         """A connection as a new process, tried again and again until the run's clock shows `until`; then None."""
         clock = self.context.clock
         while clock.now() < until:
+            if self._connections and self._others:
+                self.node = self._others[(self._others.index(self.node) + 1) % len(self._others)]
             self.process = self._number + self._connections * self._workers
             self.channel = self._connections
             self._connections += 1

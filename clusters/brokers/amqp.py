@@ -84,13 +84,15 @@ def _is_orphan(context: dict[str, Any]) -> bool:
     return type(context.get("exception")).__module__.partition(".")[0] in _LIBRARIES
 
 
-async def open_connection(address: str, port: int, name: str, timeout: float = TIMEOUT) -> AbstractConnection:
-    """A plain connection. Raises Unknown."""
+async def open_connection(
+    address: str, port: int, name: str, timeout: float = TIMEOUT, heartbeat: int = HEARTBEAT
+) -> AbstractConnection:
+    """A plain connection; `timeout` and `heartbeat` in seconds. Raises Unknown."""
     pass_over_orphans(asyncio.get_running_loop())
     with doubtful("connect"):
         async with asyncio.timeout(timeout):
             return await aio_pika.connect(
-                f"amqp://guest:guest@{address}:{port}/?heartbeat={HEARTBEAT}",
+                f"amqp://guest:guest@{address}:{port}/?heartbeat={heartbeat}",
                 timeout=timeout,
                 client_properties={"connection_name": name},
             )
@@ -104,12 +106,12 @@ async def close_connection(connection: AbstractConnection) -> None:
             await connection.close()
 
 
-async def open_client(address: str, port: int, node: str, name: str) -> AmqpClient:
+async def open_client(address: str, port: int, node: str, name: str, heartbeat: int = HEARTBEAT) -> AmqpClient:
     """A client that is ready to publish: publishes that waited for the channel could overtake one another.
 
     Raises Unknown.
     """
-    client = AmqpClient(await open_connection(address, port, name), node)
+    client = AmqpClient(await open_connection(address, port, name, heartbeat=heartbeat), node)
     try:
         with doubtful("open a channel"):
             await client.open()
@@ -175,7 +177,9 @@ class AmqpClient:
             except DeliveryError:
                 raise Unknown("nacked") from None  # of unknown cause: it may have been enqueued
 
-    async def subscribe(self, queue: str, prefetch: int, deliver: Callable[[Delivery], None]) -> None:
+    async def subscribe(
+        self, queue: str, prefetch: int, deliver: Callable[[Delivery], None], acks: bool = True
+    ) -> None:
         async def delivered(message: AbstractIncomingMessage) -> None:
             deliver(_delivery(queue, message))
 
@@ -183,13 +187,13 @@ class AmqpClient:
             async with asyncio.timeout(TIMEOUT):
                 channel = self._consuming = self._consuming or await self._channel()
                 await channel.set_qos(prefetch_count=prefetch)
-                await (await channel.get_queue(queue, ensure=False)).consume(delivered)
+                await (await channel.get_queue(queue, ensure=False)).consume(delivered, no_ack=not acks)
 
-    async def get(self, queue: str) -> Delivery | None:
+    async def get(self, queue: str, acks: bool = True) -> Delivery | None:
         with doubtful("get"):
             async with asyncio.timeout(TIMEOUT):
                 channel = self._consuming = self._consuming or await self._channel()
-                message = await (await channel.get_queue(queue, ensure=False)).get(no_ack=False, fail=False)
+                message = await (await channel.get_queue(queue, ensure=False)).get(no_ack=not acks, fail=False)
                 return None if message is None else _delivery(queue, message)
         raise AssertionError("unreachable")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from chaos.model.settings import Setting
-from clusters.base import QUEUE, Client
+from clusters.base import PLAIN, QUEUE, Client, QueueOptions
 from clusters.hosts.base import File, Image
 
 BROKER = "broker"  # the process that serves, of those that run on a node
@@ -61,6 +61,8 @@ class Broker(Protocol):
         """Raises SplitbrainError for what this machine lacks to be its client."""
         return
 
+    features: ClassVar[Sequence[str]] = ()  # what its queues can do beyond the plain (see `clusters.base`)
+
     def image(self) -> Image:
         """What its hosts are made of, in containers."""
 
@@ -80,7 +82,7 @@ class Broker(Protocol):
     async def connect(self, address: str, node: str, name: str) -> Client:
         """A client, which is all of what `serves` names. Raises Unknown when the node cannot be reached now."""
 
-    async def declare(self, address: str, queue: str, nodes: int) -> None:
+    async def declare(self, address: str, queue: str, nodes: int, options: QueueOptions = PLAIN) -> None:
         """Make a queue through the node at the address, in a cluster of so many. Raises Unknown."""
 
     def queue_state(self, node: str, view: Mapping[str, Any]) -> QueueState:

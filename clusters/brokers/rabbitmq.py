@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from chaos.kernel.clock import SECOND
 from chaos.model.settings import Setting, choice, duration
-from clusters.base import QUEUE, Cluster, Setup
-from clusters.brokers.amqp import AmqpClient, close_connection, open_client, open_connection
+from clusters.base import NO_ACKS, PLAIN, QUEUE, Cluster, QueueOptions, Setup
+from clusters.brokers.amqp import AmqpClient, close_connection, doubtful, open_client, open_connection
 from clusters.brokers.base import BROKER, CLIENTS, Broker, Command, QueueState
 from clusters.hosted import hosted
 from clusters.hosts.base import File, Image
@@ -37,12 +37,18 @@ PARTITION_HANDLING = Setting(
 )
 
 
+HEARTBEAT = Setting(
+    "heartbeat", duration, "10s", "silence after which a client, or the broker, gives a connection up"
+)
+
+
 class Rabbitmq(Broker, ABC):
     """What brokers of every queue type share."""
 
-    settings: ClassVar[Sequence[Setting]] = (NET_TICKTIME, PARTITION_HANDLING)
+    settings: ClassVar[Sequence[Setting]] = (NET_TICKTIME, PARTITION_HANDLING, HEARTBEAT)
     versions: ClassVar[Sequence[str]] = tuple(BASES)
     serves: ClassVar[Sequence[str]] = (QUEUE,)
+    features: ClassVar[Sequence[str]] = (NO_ACKS,)
     services: ClassVar[Mapping[str, Sequence[int]]] = {CLIENTS: (PORT,), "replication": (DISTRIBUTION, EPMD)}
     never_normal: ClassVar[re.Pattern[str]] = re.compile(
         r"CRASH REPORT|crasher:|Supervisor .* (had|with) child .*(exit|terminated)|badmatch|badarg|function_clause"
@@ -111,7 +117,7 @@ class Rabbitmq(Broker, ABC):
         return (f"{LOGS}/rabbit@{node}.log", f"{LOGS}/output.log", f"{LOGS}/rabbit@{node}_upgrade.log")
 
     async def connect(self, address: str, node: str, name: str) -> AmqpClient:
-        return await open_client(address, PORT, node, name)
+        return await open_client(address, PORT, node, name, max(1, round(self.options["heartbeat"] / SECOND)))
 
     async def version(self, address: str) -> str:
         connection = await open_connection(address, PORT, "splitbrain version")
@@ -128,9 +134,19 @@ class Rabbitmq(Broker, ABC):
         known = " or ".join(f"@{release}" for release in self.versions)
         return f"it is set up here as {self.release}; name the version that it is of, or one near it: {known}"
 
+    async def declare(self, address: str, queue: str, nodes: int, options: QueueOptions = PLAIN) -> None:
+        connection = await open_connection(address, PORT, "splitbrain declare")
+        try:
+            with doubtful(f"declare {queue}"):
+                channel = await connection.channel()
+                arguments = self.arguments(nodes, options)
+                await channel.declare_queue(queue, durable=True, arguments=arguments, timeout=30)
+        finally:
+            await close_connection(connection)
+
     @abstractmethod
-    async def declare(self, address: str, queue: str, nodes: int) -> None:
-        """Make a queue of this type."""
+    def arguments(self, nodes: int, options: QueueOptions = PLAIN) -> dict[str, Any]:
+        """What a queue of this type is declared with, in a cluster of so many nodes."""
 
     @abstractmethod
     def queue_state(self, node: str, view: Mapping[str, Any]) -> QueueState:

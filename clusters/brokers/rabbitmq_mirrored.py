@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from chaos.model.settings import BadKey, Setting, choice, optional
-from clusters.base import Cluster, Setup
-from clusters.brokers.amqp import close_connection, doubtful, open_connection
+from clusters.base import NO_ACKS, PLAIN, SINGLE_ACTIVE, Cluster, QueueOptions, Setup
 from clusters.brokers.base import QueueState
-from clusters.brokers.rabbitmq import PORT, Rabbitmq
+from clusters.brokers.rabbitmq import Rabbitmq
 from clusters.hosts.base import File
 
 ALL, EXACTLY, NODES = "all", "exactly", "nodes"
@@ -43,6 +42,7 @@ class RabbitmqMirrored(Rabbitmq):
 
     meaning: ClassVar[str] = "RabbitMQ classic mirrored queues: real nodes, a master and mirrors on other nodes"
     versions: ClassVar[Sequence[str]] = ("3.10",)
+    features: ClassVar[Sequence[str]] = (SINGLE_ACTIVE, NO_ACKS)
     settings: ClassVar[Sequence[Setting]] = (
         *Rabbitmq.settings,
         Setting("ha_mode", choice(ALL, EXACTLY, NODES), ALL, "on which nodes a queue is: all, so many, or these"),
@@ -132,14 +132,11 @@ class RabbitmqMirrored(Rabbitmq):
             ],
         }
 
-    async def declare(self, address: str, queue: str, nodes: int) -> None:
-        connection = await open_connection(address, PORT, "splitbrain declare")
-        try:
-            with doubtful(f"declare {queue}"):
-                channel = await connection.channel()
-                await channel.declare_queue(queue, durable=True, arguments={"x-queue-type": "classic"}, timeout=30)
-        finally:
-            await close_connection(connection)
+    def arguments(self, nodes: int, options: QueueOptions = PLAIN) -> dict[str, Any]:
+        arguments: dict[str, Any] = {"x-queue-type": "classic"}
+        if options.single_active:
+            arguments["x-single-active-consumer"] = True
+        return arguments
 
     def queue_state(self, node: str, view: Mapping[str, Any]) -> QueueState:
         members = tuple(member.partition("@")[2] for member in view["members"])

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from chaos.kernel.clock import MILLISECOND
 from chaos.model.settings import Setting, integer
-from clusters.brokers.amqp import close_connection, doubtful, open_connection
+from clusters.base import DEAD_LETTERS, NO_ACKS, PLAIN, SINGLE_ACTIVE, QueueOptions
 from clusters.brokers.base import QueueState
-from clusters.brokers.rabbitmq import PORT, Rabbitmq
+from clusters.brokers.rabbitmq import Rabbitmq
 
 GROUP_SIZE = Setting("initial_group_size", integer(0), 0, "how many nodes keep a queue; 0 = all")
 DELIVERY_LIMIT = Setting(
@@ -30,22 +31,27 @@ class RabbitmqQuorum(Rabbitmq):
     meaning: ClassVar[str] = "RabbitMQ quorum queues: real nodes, a queue replicated to as many as its group has"
     settings: ClassVar[Sequence[Setting]] = (*Rabbitmq.settings, GROUP_SIZE, DELIVERY_LIMIT)
 
-    def arguments(self, nodes: int) -> dict[str, Any]:
-        """What a queue is declared with."""
-        return {
+    features: ClassVar[Sequence[str]] = (SINGLE_ACTIVE, DEAD_LETTERS, NO_ACKS)
+
+    def arguments(self, nodes: int, options: QueueOptions = PLAIN) -> dict[str, Any]:
+        arguments = {
             "x-queue-type": "quorum",
             "x-quorum-initial-group-size": self.options["initial_group_size"] or nodes,
             "x-delivery-limit": self.options["delivery_limit"] or _NEVER,
         }
-
-    async def declare(self, address: str, queue: str, nodes: int) -> None:
-        connection = await open_connection(address, PORT, "splitbrain declare")
-        try:
-            with doubtful(f"declare {queue}"):
-                channel = await connection.channel()
-                await channel.declare_queue(queue, durable=True, arguments=self.arguments(nodes), timeout=30)
-        finally:
-            await close_connection(connection)
+        if options.single_active:
+            arguments["x-single-active-consumer"] = True
+        if options.ttl is not None:
+            arguments["x-message-ttl"] = max(1, round(options.ttl / MILLISECOND))
+        if options.dead_letters is not None:
+            # At least once, which takes an overflow that refuses; the default exchange routes by the queue's name.
+            arguments |= {
+                "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": options.dead_letters,
+                "x-dead-letter-strategy": "at-least-once",
+                "x-overflow": "reject-publish",
+            }
+        return arguments
 
     def queue_state(self, node: str, view: Mapping[str, Any]) -> QueueState:
         members = tuple(member.partition("@")[2] for member in view["members"])

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 # What a client sends: (tag, its own number for the operation, ...)
 PUBLISH = 0  # queue, body
 ACK = 1  # queue, consumer tag, delivery number
-GET = 2  # queue; the number is the consumer tag
-SUBSCRIBE = 3  # queue, prefetch; the number is the consumer tag
+GET = 2  # queue, acks; the number is the consumer tag
+SUBSCRIBE = 3  # queue, prefetch, acks; the number is the consumer tag
 CLOSE = 4
 OPEN = 5  # asks for no more than an answer (AMQP's connection.open)
 
@@ -225,6 +225,7 @@ class Channel:
         self.number = number
         self.pid = (node.name, node.incarnation, number)
         self.sessions: dict[str, Session] = {}
+        self._without_acks: dict[int, tuple[str, int]] = {}  # consumers' tags; what each consumes, and how
         self._connection: Connection | None = None
 
     def attach(self, connection: Connection) -> None:
@@ -236,6 +237,22 @@ class Channel:
     def to_client(self, message: Message) -> None:
         if self._connection is not None:
             self._connection.send(1, message)
+            if self._without_acks:
+                self._acknowledge(message)
+
+    def consumes(self, message: Message) -> None:
+        """Keep in mind whether this SUBSCRIBE or GET is one without acknowledgements."""
+        if not message[-1]:
+            self._without_acks[message[1]] = message[2], message[0]
+
+    def _acknowledge(self, message: Message) -> None:
+        """On behalf of consumers without acknowledgements: what is sent to one is done with."""
+        if message[0] == DELIVERED and message[2] in self._without_acks:
+            self._receive([(ACK, None, message[1], message[2], number) for number, _ in message[3]])
+        elif message[0] == DONE and self._without_acks.get(message[1], ("", SUBSCRIBE))[1] == GET:
+            queue, _ = self._without_acks.pop(message[1])
+            if message[2] is not None:
+                self._receive([(ACK, None, queue, message[2][0], message[2][1])])
 
     def end(self) -> None:
         if self._connection is not None:
@@ -281,8 +298,10 @@ class Channel:
                 numbers.append(message[4])
                 operations.append(message[1])
             elif tag == GET:
+                self.consumes(message)
                 session.command(DEQUEUE, message[1], None, message[1])
             else:
+                self.consumes(message)
                 session.consumers[message[1]] = 1
                 session.command(CHECKOUT, message[1], message[3], message[1])
         for (queue, tag), (numbers, operations) in acks.items():

@@ -33,15 +33,17 @@ class SimulatedClient:
     def publish(self, queue: str, body: bytes) -> Awaitable[None]:
         return self._ask(PUBLISH, queue, body)
 
-    async def subscribe(self, queue: str, prefetch: int, deliver: Callable[[Delivery], None]) -> None:
+    async def subscribe(
+        self, queue: str, prefetch: int, deliver: Callable[[Delivery], None], acks: bool = True
+    ) -> None:
         self._consumers[self._number + 1] = deliver
         try:
-            await self._ask(SUBSCRIBE, queue, prefetch)
+            await self._ask(SUBSCRIBE, queue, prefetch, acks)
         except Failed as error:
             raise Unknown(str(error)) from None
 
-    async def get(self, queue: str) -> Delivery | None:
-        taken = await self._ask(GET, queue)
+    async def get(self, queue: str, acks: bool = True) -> Delivery | None:
+        taken = await self._ask(GET, queue, acks)
         if taken is None:
             return None
         tag, number, (_, body, count) = taken

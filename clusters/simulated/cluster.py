@@ -13,7 +13,17 @@ from chaos.kernel.virtual import VirtualLoop
 from chaos.model.errors import BadInput, SplitbrainError
 from chaos.model.schedule import POWER_OFF, STOP, VERBS, WIPE, Action
 from chaos.model.trace import ROLE
-from clusters.base import Counts, Held, Injected, LeaderView, Setup, Undone, Unknown
+from clusters.base import (
+    PLAIN,
+    Counts,
+    Held,
+    Injected,
+    LeaderView,
+    QueueOptions,
+    Setup,
+    Undone,
+    Unknown,
+)
 from clusters.simulated import faults
 from clusters.simulated.channel import Channel
 from clusters.simulated.distribution import HANDSHAKE, Distribution
@@ -79,8 +89,9 @@ class SimulatedCluster:
     def versions(self) -> Mapping[str, str]:
         return {"broker": f"{self.protocol.name} {self.protocol.version}, simulated"}
 
-    async def declare(self, queue: str) -> None:
+    async def declare(self, queue: str, options: QueueOptions = PLAIN) -> None:
         if queue not in self._queues:
+            self.protocol.declared[queue] = options
             members = self.protocol.members(queue, self.nodes, len(self._queues))
             self._queues[queue] = members
             self._views[queue] = {}

@@ -56,11 +56,13 @@ class Fifo:
 
     delivery_limit: a message returned more often than this is dropped (0: never), as when no dead-letter exchange is
     set. forget: a mutation for tests: messages whose log index is a multiple of it stay held though acknowledged.
+    single_active: only `active` is served, until it ends or its node is out of reach; then the next that is there.
     """
 
-    def __init__(self, delivery_limit: int = 0, forget: int = 0) -> None:
+    def __init__(self, delivery_limit: int = 0, forget: int = 0, single_active: bool = False) -> None:
         self.delivery_limit = delivery_limit
         self.forget = forget
+        self.single_active = single_active
         self.leading = False
         self.clear()
 
@@ -70,6 +72,7 @@ class Fifo:
         self.returned: deque[Stored] = deque()
         self.consumers: dict[Key, Consumer] = {}
         self.service: deque[Consumer] = deque()
+        self.active: Key | None = None
         self.enqueuers: dict[Pid, int] = {}
         self.dropped = 0
         self.replies: dict[Pid, list[tuple[Any, Any]]] = {}
@@ -156,12 +159,13 @@ class Fifo:
             tuple(consumer.key for consumer in self.service),
             tuple(self.enqueuers.items()),
             self.dropped,
+            self.active,
         )
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Become the queue that `snapshot` was asked of, with no effects waiting."""
         self.clear()
-        ready, returned, consumers, service, enqueuers, self.dropped = state
+        ready, returned, consumers, service, enqueuers, self.dropped, self.active = state
         self.ready.extend(ready)
         self.returned.extend(returned)
         for key, prefetch, once, next_, up, checked in consumers:
@@ -216,6 +220,7 @@ class Fifo:
             self._leave_service(consumer)
             self._return(consumer, list(consumer.checked))
             self.consumers.pop(consumer.key, None)
+        self._stand_in()
         self._serve()
 
     def _node_down(self, node: str) -> None:
@@ -223,6 +228,7 @@ class Fifo:
             consumer.up = False
             self._leave_service(consumer)
             self._return(consumer, list(consumer.checked))
+        self._stand_in()
         self._serve()
 
     def _node_up(self, node: str) -> None:
@@ -247,7 +253,22 @@ class Fifo:
             consumer.queued = False
             self.service.remove(consumer)
 
+    def _stand_in(self) -> None:
+        """Where one consumer at a time is served: if that one is gone or out of reach, the longest-standing other."""
+        if self.single_active:
+            active = None if self.active is None else self.consumers.get(self.active)
+            if active is None or not active.up:
+                self.active = None
+                others = [one for one in self.consumers.values() if one.up and not one.once]
+                if others:
+                    self.active = others[0].key
+                    self._may_serve(others[0])
+
     def _may_serve(self, consumer: Consumer) -> None:
+        if self.single_active and consumer.key != self.active and not consumer.once:
+            if self.active is None:
+                self._stand_in()
+            return
         if not consumer.queued and consumer.up and not consumer.once:
             if consumer.prefetch and len(consumer.checked) >= consumer.prefetch:
                 return

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from chaos.model.settings import Setting, duration
-from clusters.base import QUEUE, Client
+from clusters.base import QUEUE, Client, QueueOptions
 from clusters.simulated.client import SimulatedClient
 from clusters.simulated.network import Connection
 from clusters.simulated.replica import Message, Replica
@@ -40,12 +40,14 @@ class Protocol(ABC):
     versions: ClassVar[tuple[str, ...]]
     services: ClassVar[tuple[str, ...]] = ("clients", "replication")
     serves: ClassVar[Sequence[str]] = (QUEUE,)  # the kinds of client that it has
+    features: ClassVar[Sequence[str]] = ()  # what its queues can do beyond the plain
     terms: ClassVar[bool] = True  # whether its leaders lead in terms, of which each has one leader at most
     cluster: ClassVar[type[SimulatedCluster] | None] = None  # where the protocol needs more than SimulatedCluster
 
     def __init__(self, version: str | None, options: Mapping[str, Any]) -> None:
         self.version = version or self.versions[0]
         self.options = options
+        self.declared: dict[str, QueueOptions] = {}  # each queue, as it was asked for
 
     @property
     def patience(self) -> int:

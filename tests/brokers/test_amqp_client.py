@@ -89,7 +89,7 @@ def test_whatever_is_in_flight_ends_with_the_connection(end: Any, why: str, lost
 def test_who_has_no_patience_to_wait_for_a_channel_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = Broken(opens=False)
 
-    async def opened(*where: Any) -> Broken:
+    async def opened(*where: Any, **how: Any) -> Broken:
         return connection
 
     async def main() -> None:

@@ -13,6 +13,7 @@ from chaos.model import registry
 from chaos.model.schedule import Action, Fault
 from chaos.model.settings import BadKey, Setting, boolean, choice, choices, duration, integer, number, optional, text
 from nemesis.base import Nemesis, View
+from workloads.base import Workload
 
 TIMING = (
     Setting("every", duration, "10s", "how often"),
@@ -39,7 +40,7 @@ class HostedOnly:
     settings = ()
 
 
-class Queue:
+class Queue(Workload):
     settings = (
         Setting("rate", number(low=0.1), 500, "publishes a second"),
         Setting("delivery", choice("at-least-once", "at-most-once"), "at-least-once", "the promise"),

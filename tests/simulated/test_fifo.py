@@ -34,10 +34,10 @@ def checkout(pid: Pid, prefetch: int) -> Command:
     return (CHECKOUT, pid, 0, 1, prefetch)
 
 
-def applied(*commands: Command, limit: int = 0) -> tuple[Fifo, list[Any], list[Any]]:
+def applied(*commands: Command, limit: int = 0, single_active: bool = False) -> tuple[Fifo, list[Any], list[Any]]:
     """The queue after the commands, as its leader; answers as (pid, corr, answer), deliveries as (pid, number, body,
     returns)."""
-    fifo = Fifo(limit)
+    fifo = Fifo(limit, single_active=single_active)
     fifo.leading = True
     answers, deliveries = [], []
     for index, command in enumerate(commands, start=1):
@@ -173,3 +173,30 @@ def test_no_message_is_lost_or_doubled_and_a_snapshot_changes_nothing(commands: 
             if c.up and not c.once and (not c.prefetch or len(c.checked) < c.prefetch)
         ]
         assert not (waiting and fifo.ready_count)
+
+
+def test_of_single_active_consumers_the_first_is_served_until_it_ends() -> None:
+    fifo, _, deliveries = applied(
+        checkout(C, 1), checkout(D, 5), enqueue(1), enqueue(2), (DOWN, C, 0, None, None), enqueue(3), single_active=True
+    )
+    assert deliveries == [(C, 1, "m1", 0), (D, 1, "m1", 1), (D, 2, "m2", 0), (D, 3, "m3", 0)]
+    assert fifo.active == (D, 1)
+
+
+def test_a_single_active_consumer_out_of_reach_gives_way_and_stands_by_when_it_is_back() -> None:
+    fifo, _, deliveries = applied(
+        checkout(C, 5), checkout(D, 5), enqueue(1),
+        (NODE_DOWN, None, 0, "n2", None), (NODE_UP, None, 0, "n2", None), enqueue(2),
+        single_active=True,
+    )  # fmt: skip
+    assert deliveries == [(C, 1, "m1", 0), (D, 1, "m1", 1), (D, 2, "m2", 0)]
+    again = Fifo(single_active=True)
+    again.restore(fifo.snapshot())
+    assert (again.snapshot(), again.active) == (fifo.snapshot(), (D, 1))
+
+
+def test_a_single_active_consumer_out_of_reach_is_served_again_when_there_is_no_other() -> None:
+    _, _, deliveries = applied(
+        checkout(C, 5), (NODE_DOWN, None, 0, "n2", None), enqueue(1), (NODE_UP, None, 0, "n2", None), single_active=True
+    )
+    assert deliveries == [(C, 1, "m1", 0)]

@@ -90,13 +90,17 @@ queue({Asked, Answered, Role, #{current_term := Term, commit_index := Commit, la
                                 cluster := Cluster,
                                 machine := #{config := #{resource := {resource, _, queue, Queue}},
                                              num_messages := Messages, num_ready_messages := Ready,
-                                             num_checked_out := CheckedOut}} = State}) ->
+                                             num_checked_out := CheckedOut} = Machine} = State}) ->
     [[{scope, Queue}, {role, Role}, {term, Term}, {commit, Commit}, {applied, Applied},
      {leader, node_of(maps:get(leader_id, State, undefined))},
      {members, {list, [text(node_of(Id)) || Id <- maps:keys(Cluster)]}},
-     {messages, Messages}, {ready, Ready}, {unacked, CheckedOut}, {asked, Asked}, {answered, Answered}]];
+     {messages, Messages}, {ready, Ready + dead_letters(Machine)}, {unacked, CheckedOut}, {asked, Asked},
+     {answered, Answered}]];
 queue(_) ->
     [].
+
+%% What has left the queue and is not yet known to be in another: until then it is here.
+dead_letters(Machine) -> maps:get(num_discarded, Machine, 0) + maps:get(num_discard_checked_out, Machine, 0).
 
 %% This node's copy of the table of queues; none while its database is down, as under pause_minority.
 classic_queues() ->

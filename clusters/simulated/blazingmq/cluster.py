@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from chaos.model.errors import BadInput
-from clusters.base import Counts, Setup, Unknown
+from clusters.base import PLAIN, Counts, QueueOptions, Setup, Unknown
 from clusters.simulated.blazingmq.server import SERVER, Server
 from clusters.simulated.fifo import Fifo
 from clusters.simulated.protocol import Protocol
@@ -23,7 +23,7 @@ class BlazingmqCluster(SingleReplicaCluster):
         if pinned is not None and pinned not in self.nodes:
             raise BadInput(f"setting `leader`: there is no node {pinned!r}; known: {', '.join(self.nodes)}")
 
-    async def declare(self, queue: str) -> None:
+    async def declare(self, queue: str, options: QueueOptions = PLAIN) -> None:
         if queue not in self._queues:
             self.adopt(queue)
         await self._until(lambda: not any(self._why_not(name) for name in self.nodes), f"queue {queue!r} is not served")

@@ -97,8 +97,10 @@ class LavinmqChannel(Channel):
                 numbers.append(message[4])
                 operations.append(message[1])
             elif tag == GET:
+                self.consumes(message)
                 ask((leader.POLL, self.pid, message[1], message[2]))
             else:
+                self.consumes(message)
                 ask((leader.SUBSCRIBE, self.pid, message[1], message[2], message[3]))
         for (queue, tag), (numbers, operations) in acks.items():
             ask((leader.ACKNOWLEDGE, self.pid, tuple(operations), queue, tag, tuple(numbers)))

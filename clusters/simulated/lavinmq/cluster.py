@@ -10,7 +10,7 @@ from typing import cast
 from chaos.kernel.clock import SECOND
 from chaos.model.errors import BadInput
 from chaos.model.schedule import POWER_OFF, WIPE
-from clusters.base import Counts, Setup, Unknown
+from clusters.base import PLAIN, Counts, QueueOptions, Setup, Unknown
 from clusters.simulated.channel import Channel
 from clusters.simulated.client import SimulatedClient
 from clusters.simulated.cluster import BROKER, CONNECT_TIMEOUT
@@ -69,7 +69,7 @@ class LavinmqCluster(SingleReplicaCluster):
             if node.state != DOWN:
                 node.die("the run is over")
 
-    async def declare(self, queue: str) -> None:
+    async def declare(self, queue: str, options: QueueOptions = PLAIN) -> None:
         if queue not in self._queues:
             leader = self._leader()
             assert leader is not None, "`up` has waited for it"

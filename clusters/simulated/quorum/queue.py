@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from chaos.model.settings import Setting, choice, duration, integer
+from clusters.base import NO_ACKS, PLAIN, SINGLE_ACTIVE
 from clusters.simulated.channel import Channel
 from clusters.simulated.fifo import Fifo
 from clusters.simulated.protocol import COMMON_SETTINGS, Protocol
@@ -22,8 +23,9 @@ from clusters.simulated.replica import Message, Replica
 if TYPE_CHECKING:
     from clusters.simulated.node import Node
 
+SERVE_ALL = "serve-all"  # mutation: where one consumer at a time is to be served, all are
 FORGET_ACKS = "forget-acks"  # mutation: of every few messages one is still held though its ack is committed
-MUTATIONS = (*rules.MUTATIONS, EMPTY_WHEN_DEPOSED, FORGET_ACKS)
+MUTATIONS = (*rules.MUTATIONS, EMPTY_WHEN_DEPOSED, FORGET_ACKS, SERVE_ALL)
 EVERY = 250
 
 
@@ -33,6 +35,7 @@ class QuorumQueue(Protocol):
     name = "rabbitmq-quorum"
     meaning = "RabbitMQ quorum queues: a Raft group a queue"
     versions = ("4.0", "3.10")
+    features = (SINGLE_ACTIVE, NO_ACKS)
     settings = (
         *COMMON_SETTINGS,
         Setting("net_ticktime", duration, "5s", "silence after which a node takes another for down"),
@@ -67,7 +70,8 @@ class QuorumQueue(Protocol):
         return tuple(nodes[(number + place) % len(nodes)] for place in range(min(size, len(nodes))))
 
     def replica(self, queue: str, node: str, members: Sequence[str]) -> Replica:
-        return QuorumReplica(node, members, Fifo(self._limit, self._forget), self._rules)
+        single_active = self.declared.get(queue, PLAIN).single_active and self.options["mutation"] != SERVE_ALL
+        return QuorumReplica(node, members, Fifo(self._limit, self._forget, single_active), self._rules)
 
     def channel(self, node: Node, number: int) -> Channel:
         return Channel(node, number)
