@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from chaos.kernel.clock import MILLISECOND
-from chaos.model.settings import Setting, integer
+from chaos.model.settings import Setting, duration, integer
 from clusters.base import DEAD_LETTERS, NO_ACKS, PLAIN, SINGLE_ACTIVE, QueueOptions
 from clusters.brokers.base import QueueState
 from clusters.brokers.rabbitmq import Rabbitmq
+from clusters.hosts.base import File
 
 GROUP_SIZE = Setting("initial_group_size", integer(0), 0, "how many nodes keep a queue; 0 = all")
 DELIVERY_LIMIT = Setting(
@@ -20,6 +21,12 @@ DELIVERY_LIMIT = Setting(
     integer(0),
     0,
     "a message returned more often is dropped; 0 = never. Always set, since 4.0 would otherwise drop after 20",
+)
+DEAD_LETTER_TIMEOUT = Setting(
+    "dead_letter_timeout",
+    duration,
+    "5s",
+    "how long dead-lettering waits for a confirm before it sends a message again; RabbitMQ's own default is 3 minutes",
 )
 _NEVER = 2**31 - 1  # returns: both lines take it, where 0 means at once, and only 4.x has a word for never
 _SERVES = ("leader", "follower")
@@ -29,9 +36,18 @@ class RabbitmqQuorum(Rabbitmq):
     """Quorum queues."""
 
     meaning: ClassVar[str] = "RabbitMQ quorum queues: real nodes, a queue replicated to as many as its group has"
-    settings: ClassVar[Sequence[Setting]] = (*Rabbitmq.settings, GROUP_SIZE, DELIVERY_LIMIT)
+    settings: ClassVar[Sequence[Setting]] = (*Rabbitmq.settings, GROUP_SIZE, DELIVERY_LIMIT, DEAD_LETTER_TIMEOUT)
 
     features: ClassVar[Sequence[str]] = (SINGLE_ACTIVE, DEAD_LETTERS, NO_ACKS)
+
+    def files(self, node: str, nodes: Sequence[str]) -> Sequence[File]:
+        # what rabbitmq.conf has no word for
+        milliseconds = max(1, round(self.options["dead_letter_timeout"] / MILLISECOND))
+        advanced = f"[{{rabbit, [{{dead_letter_worker_publisher_confirm_timeout, {milliseconds}}}]}}].\n"
+        return (
+            *super().files(node, nodes),
+            File("/etc/rabbitmq/advanced.config", advanced.encode(), 0o644, "rabbitmq"),
+        )
 
     def arguments(self, nodes: int, options: QueueOptions = PLAIN) -> dict[str, Any]:
         arguments = {
