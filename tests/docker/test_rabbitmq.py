@@ -16,7 +16,7 @@ import pytest
 
 from chaos.model.errors import SplitbrainError
 from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, WIPE, Action
-from clusters.base import Counts, Delivery, Failed, Unknown
+from clusters.base import Counts, Delivery, Failed, QueueOptions, Unknown
 from clusters.brokers.amqp import close_connection, open_connection
 from clusters.brokers.rabbitmq import PORT
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
@@ -104,8 +104,43 @@ def test_publish_confirm_consume_ack_and_counts(world: World) -> None:
     world.do(main())
 
 
-async def counted(cluster: HostedCluster, wanted: Counts) -> bool:
-    return await cluster.counts(QUEUE) == wanted
+async def counted(cluster: HostedCluster, wanted: Counts, queue: str = QUEUE) -> bool:
+    return await cluster.counts(queue) == wanted
+
+
+def test_single_active_consumers_dead_letters_and_consumers_without_acknowledgements(world: World) -> None:
+    cluster = world.cluster
+
+    async def main() -> None:
+        await cluster.declare("q.dead", QueueOptions(single_active=True))
+        await cluster.declare("q", QueueOptions(ttl=SECOND // 5, dead_letters="q.dead"))
+        await until(leaders_are_spread)
+        client = await cluster.connect("n1", "test")
+        active, standby = await cluster.connect("n2", "test"), await cluster.connect("n3", "test")
+        took: list[str] = []
+        await active.subscribe("q.dead", 100, lambda delivery: took.append("active"), acks=False)
+        await standby.subscribe("q.dead", 100, lambda delivery: took.append("standby"), acks=False)
+        await asyncio.gather(*(client.publish("q", b"expires") for _ in range(10)))
+        await until(lambda: these(took, ["active"] * 10))
+        await active.close()
+        await asyncio.gather(*(client.publish("q", b"expires") for _ in range(10)))
+        await until(lambda: these(took, ["active"] * 10 + ["standby"] * 10))
+        for queue in ("q", "q.dead"):
+            await until(partial(counted, cluster, Counts(0, 0, 3, 3), queue))
+        await standby.close()
+        await client.publish(QUEUE, b"once")
+        polled = await client.get(QUEUE, acks=False)
+        assert polled is not None
+        await client.close()
+        await until(lambda: counted(cluster, Counts(0, 0, 3, 3)))
+
+    async def leaders_are_spread() -> bool:
+        return {cluster.leader(queue) for queue in (QUEUE, "q.dead", "q")} == set(cluster.nodes)
+
+    async def these(took: list[str], wanted: list[str]) -> bool:
+        return took == wanted
+
+    world.do(main())
 
 
 def test_a_killed_leader_is_replaced_in_a_new_term_and_its_clients_are_told(world: World) -> None:
