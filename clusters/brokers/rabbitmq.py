@@ -52,7 +52,7 @@ class Rabbitmq(Broker, ABC):
     services: ClassVar[Mapping[str, Sequence[int]]] = {CLIENTS: (PORT,), "replication": (DISTRIBUTION, EPMD)}
     never_normal: ClassVar[re.Pattern[str]] = re.compile(
         r"CRASH REPORT|crasher:|Supervisor .* (had|with) child .*(exit|terminated)|badmatch|badarg|function_clause"
-        r"|case_clause|\bcorrupt|Generic server .* terminating|State machine .* terminating"
+        r"|case_clause|\bcorrupt|Generic server .* terminating|State machine .* terminating|Global hang workaround"
     )
 
     needs: ClassVar[Mapping[str, str]] = {

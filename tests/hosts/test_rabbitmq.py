@@ -86,6 +86,15 @@ def test_a_replica_serves_that_leads_or_follows_somebody(role: str, leader: str,
         ("2026-01-01 00:00:00 [info] <0.1.0> rabbit on node rabbit@n2 down", False),
         ("2026-01-01 00:00:00 [warning] <0.1.0> closing AMQP connection <0.9.0> (client unexpectedly closed)", False),
         ("2026-01-01 00:00:00 [info] <0.1.0> queue 'jobs' in vhost '/': leader call - leader not known", False),
+        # what mirrored queues say of a partition, and of its end
+        ("[error] <0.1.0> Mnesia(rabbit@n2): ** ERROR ** mnesia_event got {inconsistent_database, x, y}", False),
+        ("[error] <0.1.0> ** Node rabbit@n2 not responding **", False),
+        ("[error] <0.1.0>     errorContext: shutdown_error", False),
+        ("[error] <0.1.0> Partial partition detected:", False),
+        ("[warning] <0.1.0> Cluster minority/secondary status detected - awaiting recovery", False),
+        ("[warning] <0.1.0> Autoheal: we were selected to restart; winner is rabbit@n1", False),
+        ("[warning] <0.1.0> Mirrored queue 'q' in vhost '/': Stopping all nodes on master shutdown since no", False),
+        ("[info] <0.1.0> Global hang workaround: global state on rabbit@n1 seems broken", True),  # it hangs
     ],
 )
 def test_lines_that_are_never_normal(line: str, odd: bool) -> None:
