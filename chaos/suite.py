@@ -124,7 +124,7 @@ def _row(
     changes = _changes(table, "set", where)
     cases = []
     for values in _combinations(table, where):
-        label = ", ".join(f"{key}={value}" for key, value in values.items())
+        label = ", ".join(f"{key}={_word(value)}" for key, value in values.items())
         scenario = _case(data, source, {**changes, **values}, place)
         other = None
         if compared:
@@ -191,6 +191,13 @@ def _combinations(table: Mapping[str, Any], where: str) -> Iterator[dict[str, An
             raise BadKey(f"{where}.matrix", f"{key}: {values!r} is not a list of values")
     for values in product(*matrix.values()):
         yield dict(zip(matrix, values, strict=True))
+
+
+def _word(value: Any) -> str:
+    """A value of a matrix in few letters: tables by their names, several of anything joined by "+"."""
+    if isinstance(value, list):
+        return "+".join(_word(one) for one in value) or "none"
+    return str(value.get("name", value)) if isinstance(value, dict) else str(value)
 
 
 def _seeds(told: object, where: str) -> range:

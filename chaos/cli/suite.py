@@ -18,17 +18,19 @@ from chaos.cli.output import out, print_json
 from chaos.cli.run import begin, perform
 from chaos.controller import refuse
 from chaos.expectation import Seen, seen
+from chaos.kernel.clock import SECOND
 from chaos.model.errors import EXIT_INVALID, EXIT_VALID, BadInput, SplitbrainError
-from chaos.model.settings import BadKey
+from chaos.model.settings import BadKey, format_duration
 from chaos.model.verdict import Result, Verdict
-from chaos.scenario import Scenario, plan
+from chaos.scenario import SIMULATED, Scenario, plan
 from chaos.search.spread import cores
 from chaos.search.suites import EVERY, NOTHING, UNEXPECTED, Done, Work, conduct
 from chaos.suite import Suite
 from results.store import Store
-from results.text import printable
+from results.text import plural, printable
 
 MISSED_SHOWN = 3
+MINUTE = 60 * SECOND
 
 
 @click.command
@@ -43,26 +45,34 @@ MISSED_SHOWN = 3
     show_default=True,
     help="Which simulated runs are kept in the store.",
 )
+@click.option("--dry-run", is_flag=True, help="Only print what would be run, and how long it works.")
 @options.store
 @options.as_json
 def command(
-    file: Path, rows: tuple[str, ...], seeds: int | None, jobs: int | None, keep: str, store: Store, as_json: bool
+    file: Path,
+    rows: tuple[str, ...],
+    seeds: int | None,
+    jobs: int | None,
+    keep: str,
+    dry_run: bool,
+    store: Store,
+    as_json: bool,
 ) -> int:
     """Run the scenarios in FILE with their seeds, and say whether all came out as expected.
 
     Exit code 0 if they did, 1 if one did not. docs/suites.md has the format.
     """
-    return run(suites.load(file, seeds).only(rows), jobs, keep, store, as_json)
+    suite = suites.load(file, seeds).only(rows)
+    if dry_run:
+        _refuse(suite)
+        _tell(suite, as_json)
+        return EXIT_VALID
+    return run(suite, jobs, keep, store, as_json)
 
 
 def run(suite: Suite, jobs: int | None, keep: str, store: Store, as_json: bool) -> int:
     """Run a suite and tell what came of each row; the exit code."""
-    for row in suite.rows:
-        for case in row.cases:
-            try:
-                refuse(case.scenario)
-            except (BadKey, BadInput) as error:
-                raise BadInput(f"{row.place}: {row.name}: {error}") from None
+    _refuse(suite)
 
     def really(scenario: Scenario) -> tuple[Seen, str | None]:
         return _really(scenario, store, measures.get(scenario.name))
@@ -98,6 +108,47 @@ def run(suite: Suite, jobs: int | None, keep: str, store: Store, as_json: bool) 
         rest = f"{met} of {len(told)} as expected" if met < len(told) else f"{len(told)} of {len(told)}"
         console.print(Text.assemble((word, f"bold {colour}"), f": {rest}, {total:,} runs"))
     return EXIT_VALID if met == len(told) else EXIT_INVALID
+
+
+def _refuse(suite: Suite) -> None:
+    """Raises BadInput for a row that cannot be run."""
+    for row in suite.rows:
+        for case in row.cases:
+            try:
+                refuse(case.scenario)
+            except (BadKey, BadInput) as error:
+                raise BadInput(f"{row.place}: {row.name}: {error}") from None
+
+
+def _tell(suite: Suite, as_json: bool) -> None:
+    """What would be run: a line a case, and how long all of them work."""
+    every = [(row, case) for row in suite.rows for case in row.cases]
+    if as_json:
+        rows = [
+            {
+                "name": row.name,
+                "case": case.label,
+                "seeds": [row.seeds.start, row.seeds.stop - 1],
+                "expected": row.expect.says(),
+                "scenario": case.scenario.dumps(),
+            }
+            for row, case in every
+        ]
+        print_json({"suite": suite.name, "runs": sum(len(row.seeds) for row, _ in every), "rows": rows})
+        return
+    for row, case in every:
+        name = row.name + (f" [{case.label}]" if case.label else "")
+        cluster = case.scenario.cluster
+        work = format_duration(case.scenario.workload.time_ns)
+        seeds = plural(len(row.seeds), "seed")
+        click.echo(f"{name}  {cluster.nodes} nodes, {cluster.on}, {work}, {seeds}, expected: {row.expect.says()}")
+    runs = sum(len(row.seeds) for row, _ in every)
+    working = sum(
+        len(row.seeds) * case.scenario.workload.time_ns for row, case in every if case.scenario.cluster.on != SIMULATED
+    )
+    minutes = round(working / MINUTE)
+    really = f", which work for {plural(minutes, 'minute')} on real nodes, one after the other" if working else ""
+    click.echo(f"{plural(runs, 'run')}{really}")
 
 
 def _really(scenario: Scenario, store: Store, measure: str | None) -> tuple[Seen, str | None]:

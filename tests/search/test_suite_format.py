@@ -8,6 +8,7 @@ import pytest
 
 from chaos import suite
 from chaos.cli.claims import file
+from chaos.controller import refuse
 from chaos.expectation import Expectation
 from chaos.model.errors import BadInput
 from chaos.model.verdict import Verdict
@@ -130,3 +131,33 @@ def test_every_claim_is_quoted_and_quantified() -> None:
         assert row.said_by, row.name
         assert row.name.partition("-")[0] in ("quorum", "mirrored", "leased", "scouting")
     assert len(claims.rows) >= 40
+
+
+SUITES = sorted((Path(__file__).parents[2] / "suites").glob("*.toml"))
+
+
+WHOLE = [path for path in SUITES if "[[scenario]]" in path.read_text()]
+
+
+@pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.stem)
+def test_every_suite_that_is_here_can_be_run(path: Path) -> None:
+    for row in suite.load(path).rows:
+        for case in row.cases:
+            refuse(case.scenario)
+
+
+def test_the_nightly_suite_has_the_fourteen_configurations_of_the_makers() -> None:
+    nightly = suite.load(Path(__file__).parents[2] / "suites" / "rabbitmq-nightly.toml").only(("jepsen",))
+    cases = [case.scenario for row in nightly.rows for case in row.cases]
+    assert len(cases) == 14
+    assert {(one.cluster.nodes, one.workload.time_ns // 10**9, one.workload.options["timeout"]) for one in cases} == {
+        (5, 180, 5 * 10**9)
+    }
+    told = [
+        (one.nemeses[0].options["kinds"][0], one.nemeses[0].options["for"] // 10**9, one.workload.options["consume"])
+        for one in cases
+    ]
+    kinds = ("halves", "fixed-halves", "majorities-ring", "one")
+    assert told[:8] == [(kind, seconds, "mixed") for seconds in (30, 10) for kind in kinds]
+    assert told[8:10] == [("one", 10, "asynchronous"), ("one", 10, "polling")]
+    assert [one.workload.options["dead_letters"] for one in cases[12:]] == [True, True]
