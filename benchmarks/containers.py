@@ -57,6 +57,9 @@ class Nobody:
     def exited(self, node: str, incarnation: int, time: int, reason: str, asked: bool) -> None:
         pass
 
+    def noticed(self, node: str, time: int, what: str, words: str) -> None:
+        pass
+
     def broken(self, why: str) -> None:
         pass
 

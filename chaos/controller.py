@@ -160,6 +160,7 @@ class Run:
                 keep,
                 recording=recording,
                 image=part.image,
+                hosts=part.hosts,
             ),
         )
         self._workload: Workload = registry.find(registry.WORKLOADS, scenario.workload.name)(scenario.workload.options)
@@ -229,6 +230,10 @@ class Run:
         self.recorder.note(
             OBSERVER, "exit", node=node, incarnation=incarnation, error=reason, detail={"asked": asked, "time": time}
         )
+
+    def noticed(self, node: str, time: int, what: str, words: str) -> None:
+        """Part of Observer: something of note on a node."""
+        self.recorder.note(OBSERVER, what, node=node, error=words, detail={"time": time})
 
     def broken(self, why: str) -> None:
         """Part of Observer: the run ends here, in order, with what was recorded so far."""
@@ -323,6 +328,9 @@ class _Nobody:
     def exited(self, node: str, incarnation: int, time: int, reason: str, asked: bool) -> None:
         pass
 
+    def noticed(self, node: str, time: int, what: str, words: str) -> None:
+        pass
+
     def broken(self, why: str) -> None:
         pass
 
@@ -333,7 +341,9 @@ def refuse(scenario: Scenario, schedule: Schedule = NO_FAULTS) -> None:
     loop = VirtualLoop()
     try:
         streams = Streams(scenario.seed)
-        setup = Setup("", part.broker, part.version, part.nodes, part.settings, loop, streams, _Nobody())
+        setup = Setup(
+            "", part.broker, part.version, part.nodes, part.settings, loop, streams, _Nobody(), hosts=part.hosts
+        )
         cluster = make(part.on, setup)
         for number, nemesis in enumerate(scenario.nemeses):
             verbs = registry.find(registry.NEMESES, nemesis.name)().verbs(nemesis.options)

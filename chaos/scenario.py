@@ -10,11 +10,12 @@ import copy
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from chaos import scenario_faults
+from chaos import scenario_faults, scenario_hosts
 from chaos.kernel.streams import Streams
 from chaos.model import registry
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
@@ -38,7 +39,8 @@ from nemesis.timing import TIMES, needed, within
 SCHEMA = 1
 SIMULATED = "simulated"
 DOCKER = "docker"
-MAX_NODES = {SIMULATED: 9, DOCKER: 7}
+SSH = scenario_hosts.SSH
+MAX_NODES = {SIMULATED: 9, DOCKER: 7, SSH: 9}
 EARNED = "earned"  # the checker that judges what [expect] says
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -78,7 +80,8 @@ FAULTS = Setting("faults", choice("bite", "none", "any"), "bite", "whether each 
 @dataclass(frozen=True)
 class ClusterPart:
     """Which broker, in which version (None where there is no choice), on what, with how many nodes, told what.
-    `image`: what its containers are made of, instead of what we would build."""
+    `image`: what its containers are made of, instead of what we would build. `hosts`: what `[cluster.ssh]` says, with
+    every setting at its value."""
 
     broker: str
     version: str | None
@@ -86,6 +89,7 @@ class ClusterPart:
     nodes: int
     settings: Mapping[str, Any] = field(default_factory=dict)
     image: str | None = None
+    hosts: Mapping[str, Any] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:
         """The names of the nodes: n1, n2, ..."""
@@ -147,6 +151,7 @@ class Scenario:
                     **({"image": cluster.image} if cluster.image is not None else {}),
                     "nodes": cluster.nodes,
                     "settings": _written(_group(cluster.on), cluster.broker, cluster.settings),
+                    **({SSH: scenario_hosts.written(cluster.hosts)} if cluster.hosts else {}),
                 },
                 "workload": {
                     "name": self.workload.name,
@@ -173,15 +178,19 @@ def loads(toml: str, where: str = "scenario") -> Scenario:
 
 def from_data(data: Mapping[str, Any], origin: Origin | None = None) -> Scenario:
     """The scenario in parsed data (which is not changed). Raises BadInput placing each problem by `origin`."""
+    origin = origin or Origin()
     try:
-        return understand(data)
+        return understand(data, origin.folder())
     except BadKey as error:
-        raise BadInput(f"{(origin or Origin()).place(error.key)}{error}") from None
+        raise BadInput(f"{origin.place(error.key)}{error}") from None
 
 
-def understand(data: Mapping[str, Any]) -> Scenario:
-    """The scenario in parsed data (which is not changed). Raises BadKey for what cannot be used."""
-    scenario = _resolve(copy.deepcopy(dict(data)))
+def understand(data: Mapping[str, Any], folder: Path) -> Scenario:
+    """The scenario in parsed data (which is not changed); files that it names are beside `folder`. Raises BadKey for
+    what cannot be used."""
+    own = copy.deepcopy(dict(data))
+    scenario_hosts.inline(own, folder)
+    scenario = _resolve(own)
     plan(scenario)
     return scenario
 
@@ -248,7 +257,7 @@ def _resolve(data: dict[str, Any]) -> Scenario:
 
 def _cluster(table: dict[str, Any]) -> ClusterPart:
     where = "cluster"
-    known = ("broker", "on", "image", "nodes", "settings")
+    known = ("broker", "on", "image", "nodes", "settings", SSH)
     for key in table:
         if key not in known:
             raise BadKey(f"{where}.{key}", f"unknown key {key!r}; {did_you_mean(key, known)}")
@@ -260,12 +269,18 @@ def _cluster(table: dict[str, Any]) -> ClusterPart:
         raise BadKey(f"{where}.broker", f"no {broker!r} among the brokers; {did_you_mean(broker, brokers)}")
     places = tuple(_places(broker))
     image = _convert(f"{where}.image", IMAGE, table)
-    usual = DOCKER if image is not None and DOCKER in places else places[0]
+    usual = DOCKER if image is not None and DOCKER in places else SSH if SSH in table and SSH in places else places[0]
     on = _convert(f"{where}.on", Setting("on", _place_of(broker, places), usual, ""), table)
     if image is not None and on != DOCKER:
         problem = f"containers are made of an image, and this cluster is {_on(on)}"
         raise BadKey(f"{where}.image", f"{problem}; {_instead(broker, places)}")
-    nodes = _convert(f"{where}.nodes", replace(NODES, convert=integer(low=1, high=MAX_NODES[on])), table)
+    hosts = scenario_hosts.understand(table, on)
+    usual_nodes = len(hosts["host"]) if hosts else NODES.default
+    nodes = _convert(
+        f"{where}.nodes", replace(NODES, convert=integer(low=1, high=MAX_NODES[on]), default=usual_nodes), table
+    )
+    if hosts and nodes != usual_nodes:
+        raise BadKey(f"{where}.nodes", f"{nodes}, and there are {usual_nodes} hosts: each is a node, so take it out")
     cls = registry.find(_group(on), broker)
     versions: tuple[str, ...] = getattr(cls, "versions", ())
     if at and version not in versions:
@@ -281,7 +296,7 @@ def _cluster(table: dict[str, Any]) -> ClusterPart:
                     problem = f"{name!r} is a setting of {broker!r} {_on(other)} only; this cluster is {_on(on)}"
                     raise BadKey(f"{where}.settings.{name}", f"{problem}, so take it out")
     settings = resolve(cls.settings, given, f"{where}.settings")
-    return ClusterPart(broker, version or None, on, nodes, settings, image)
+    return ClusterPart(broker, version or None, on, nodes, settings, image, hosts)
 
 
 def _instead(broker: str, places: tuple[str, ...]) -> str:
@@ -294,6 +309,9 @@ def _places(broker: str) -> Iterator[str]:
         yield SIMULATED
     if broker in registry.names(registry.BROKERS):
         yield DOCKER
+        with suppress(SplitbrainError):  # one that cannot be loaded here
+            if hasattr(registry.find(registry.BROKERS, broker), "bare"):
+                yield SSH
 
 
 def _place_of(broker: str, places: tuple[str, ...]) -> Callable[[object], str]:

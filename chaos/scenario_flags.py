@@ -12,8 +12,9 @@ from typing import Any
 from chaos.model import registry
 from chaos.model.errors import BadInput
 from chaos.model.settings import BadKey
-from chaos.scenario import SCHEMA, Scenario, understand
+from chaos.scenario import SCHEMA, SSH, Scenario, understand
 from chaos.scenario_text import Origin, read_file, set_key
+from clusters.hosts.inventory import parse_node
 
 EXAMPLE = "splitbrain run --broker rabbitmq-quorum --nemesis partition,kill --time 60s"
 
@@ -33,6 +34,8 @@ def from_flags(
     broker: str | None = None,
     on: str | None = None,
     image: str | None = None,
+    node: Sequence[str] = (),
+    inventory: str | None = None,
     nodes: int | str | None = None,
     nemesis: str | None = None,
     workload: str | None = None,
@@ -44,6 +47,7 @@ def from_flags(
 ) -> Scenario:
     """A scenario from the command line alone, or a file's with what the flags change.
 
+    `node` are hosts over SSH, user@address:port, in the order of the nodes; `inventory` is a file of them.
     `nemesis` is a list joined with commas that replaces the file's nemeses and faults ("none": none). `sets` are
     KEY=VALUE with dotted keys (`workload.rate=500`, `nemesis[0].every=5s` or `nemesis.partition.every=5s`), the value
     being TOML or else text. `able` raises BadKey for a scenario that could be read and yet cannot be run. Raises
@@ -56,6 +60,10 @@ def from_flags(
         _Flag("--broker", "cluster.broker", broker),
         _Flag("--on", "cluster.on", on),
         _Flag("--image", "cluster.image", image),
+        _Flag("--node", "cluster.on", SSH if node and on is None else None),
+        _Flag("--node", "cluster.ssh.host", [_host(word) for word in node] or None),
+        _Flag("--inventory", "cluster.on", SSH if inventory is not None and on is None else None),
+        _Flag("--inventory", "cluster.ssh.inventory", None if inventory is None else str(Path(inventory).absolute())),
         _Flag("--nodes", "cluster.nodes", nodes),
         _Flag("--nemesis", "nemesis", nemeses),
         _Flag("--nemesis", "fault", None if nemeses is None else []),
@@ -77,7 +85,7 @@ def from_flags(
 
     def usable(flags: Sequence[_Flag]) -> bool:
         try:
-            able(understand(attempt(flags)[0]))
+            able(understand(attempt(flags)[0], base[1].folder()))
         except BadInput:
             return False
         return True
@@ -89,7 +97,7 @@ def from_flags(
             "`splitbrain init` writes a scenario"
         )
     try:
-        scenario = understand(data)
+        scenario = understand(data, base[1].folder())
         able(scenario)
     except BadKey as error:
         guilty = dict.fromkeys(flag.name for flag in flags if usable([other for other in flags if other is not flag]))
@@ -110,6 +118,13 @@ def _read(file: Path | None) -> tuple[dict[str, Any], Origin]:
 
 def _brokers() -> list[str]:
     return sorted({*registry.names(registry.BROKERS), *registry.names(registry.SIMULATIONS)})
+
+
+def _host(word: str) -> dict[str, Any]:
+    try:
+        return parse_node(word)
+    except ValueError as error:
+        raise BadInput(f"--node: {error}") from None
 
 
 def _set(assignment: str) -> _Flag:

@@ -31,6 +31,10 @@ class Origin:
     lines: Mapping[str, int] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
 
+    def folder(self) -> Path:
+        """What files that it names are beside: its own file, or where we are."""
+        return Path() if self.file is None else Path(self.file).parent
+
     def place(self, key: str) -> str:
         """The beginning of an error on a key: `file:line: `, `--flag: `, or nothing. A key that was not written is
         placed where it should have been: at the table around it. What a flag has set is not the file's any more."""

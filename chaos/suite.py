@@ -165,7 +165,7 @@ def _case(data: dict[str, Any], source: Origin, changes: Mapping[str, Any], plac
     for key, value in changes.items():
         set_key(data, origin, key, copy.deepcopy(value), f"{place}: set")
     try:
-        return understand(data)
+        return understand(data, origin.folder())
     except BadKey as error:
         at = origin.place(error.key)
         raise BadInput(f"{at if at.startswith(place) else f'{place}: {at}'}{error}") from None

@@ -175,6 +175,10 @@ class Observer(Protocol):
     def exited(self, node: str, incarnation: int, time: int, reason: str, asked: bool) -> None:
         """A broker process ended; `asked` when a fault of ours did it."""
 
+    def noticed(self, node: str, time: int, what: str, words: str) -> None:
+        """Something of note on a node: `what` is "watchdog" (its agent undid faults by itself) or "session" (our way to
+        it was lost for a while); `time` on the run's clock."""
+
     def broken(self, why: str) -> None:
         """What the cluster stands on is gone (a node's machine, not its broker), so that the run cannot go on."""
 
@@ -224,7 +228,8 @@ class Held:
 class Setup:
     """What a cluster is made from. `settings` holds a value for each of the broker's settings; `version` the part after
     the @, or None. `on` is "simulated" or a kind of host. `recording`: where a simulation notes every message. `image`:
-    what containers are made of, instead of what the broker would have built."""
+    what containers are made of, instead of what the broker would have built. `hosts`: which hosts, told as
+    `clusters.hosts.inventory` has it, where they are not made for the run."""
 
     run: str
     broker: str
@@ -235,7 +240,7 @@ class Setup:
     streams: Streams
     observer: Observer
     keep: bool = False
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    hosts: Mapping[str, Any] = field(default_factory=dict)
     recording: Recording | None = None
     image: str | None = None
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.schedule import CUT, LOSS, VERBS, Action
-from clusters.agent.link import COMMAND, AgentLink, sources
+from clusters.agent.link import AgentLink
 from clusters.base import (
     PLAIN,
     QUEUE,
@@ -27,8 +27,11 @@ from clusters.base import (
 from clusters.brokers.base import CLIENTS, REPORTER, Broker
 from clusters.hosts.base import Host, Hosts
 from clusters.hosts.docker import DockerHosts
+from clusters.hosts.inventory import inventory
+from clusters.hosts.ssh import SshHosts
 
 LINKS = (CUT, LOSS)
+KINDS = (DOCKER, SSH) = ("docker", "ssh")  # of hosts
 PROBE = "splitbrain.serving"  # a queue of ours: what shows that a node serves must not turn up among the workload's
 SAMPLE = 0.2  # seconds between samples of each node's views
 UP = 120.0  # seconds that a broker may take to serve
@@ -37,6 +40,12 @@ _ANSWER = 5  # seconds that a publish may take while serving
 _LINES = 200  # lines never normal that are kept of a node
 _TAIL = 30
 _STALE = 10**9  # ns after which a claim to lead, not made again, is over
+# What an agent, or the way to it, tells of itself: as f and error of a row in the history.
+NOTICED: Mapping[str, Callable[[Mapping[str, Any]], tuple[str, str]]] = {
+    "session": lambda event: ("session", f"{event['why']}; found again after {event['seconds']:g} s"),
+    "silence": lambda event: ("watchdog", f"nothing was heard of the controller for {event['seconds']:g} s"),
+    "undone": lambda event: ("watchdog", f"{event['fault']} undone unasked: {_said(event)}"),
+}
 _TOOLS = {"python3": "3.11 or newer, for our agent"}
 _LOOK_FOR = """
 for tool; do command -v "$tool" > /dev/null || [ -e "$tool" ] || echo "$tool"; done
@@ -117,23 +126,24 @@ class HostedCluster:
         host = self._hosts[node]
         if lacks := await _missing(host, {**_TOOLS, **self._broker.needs}):
             where = f"image {self._setup.image}" if self._setup.image else "it"
-            raise SplitbrainError(f"{node} has no {', no '.join(lacks)}; {where} must have that")
-        await host.put(sources())
+            raise SplitbrainError(f"{host.label} has no {', no '.join(lacks)}; {where} must have that")
         agent = AgentLink(
             node,
-            await host.run(COMMAND),
+            await host.agent(),
             self._setup.clock,
             lambda event: self._pushed(node, event),
             lambda why: self._agent_ended(node, why),
         )
         self._agents[node] = agent
         await agent.open()
+        for do, told in host.first:
+            await agent.call(do, **told)
         unable = (await agent.call("abilities"))["unable"]
-        self._unable.update({verb: f"{node}: {why}" for verb, why in unable.items() if why})
+        self._unable.update({verb: f"{host.label}: {why}" for verb, why in unable.items() if why})
         await agent.put(self._broker.files(node, self.nodes))
         for name, command in self._broker.commands(node, self.nodes).items():
             await agent.call(
-                "process", name=name, argv=command.argv, env=dict(command.env), user=command.user,
+                "process", name=name, argv=command.argv, env={**command.env, **host.env}, user=command.user,
                 output=command.output, clock=command.clock, restart=command.restart,
             )  # fmt: skip
 
@@ -325,6 +335,9 @@ class HostedCluster:
             if reason in self._broker.exits:
                 reason = f"{reason}: {self._broker.exits[reason]}"
             self._setup.observer.exited(node, event["incarnation"], at, reason, asked)
+        elif kind is not None and kind in NOTICED:
+            at = self._agents[node].offset.to_run(event["at"])[0] if "at" in event else self._setup.clock.now()
+            self._setup.observer.noticed(node, at, *NOTICED[kind](event))
 
     @property
     def _kept(self) -> list[str]:
@@ -408,11 +421,11 @@ class HostedCluster:
             chosen = named if said is not None else (CLIENTS,) if CLIENTS in (source, target) else ()
             ports = [port for service in chosen for port in self._broker.services[service]]
             if target == CLIENTS:
-                rule = {"direction": "out", "peer": self.address(target), "ports": ports}
-                rules.setdefault(self._known(source), []).append(rule)
+                rule = {"direction": "out", "peer": self._address(target, self._known(source)), "ports": ports}
+                rules.setdefault(source, []).append(rule)
             else:
-                rule = {"direction": "in", "peer": self.address(source), "ports": ports}
-                rules.setdefault(self._known(target), []).append(rule)
+                rule = {"direction": "in", "peer": self._address(source, self._known(target)), "ports": ports}
+                rules.setdefault(target, []).append(rule)
         common = {name: action.args[name] for name in ("probability", "flap") if action.args.get(name) is not None}
         return {node: {"rules": found, **common} for node, found in rules.items()}
 
@@ -421,13 +434,17 @@ class HostedCluster:
             raise SplitbrainError(f"no node {node!r}; known: {', '.join(self.nodes)}")
         return node
 
-    def address(self, end: str) -> str:
-        """Where a node, or the clients, are in the network. Raises SplitbrainError for an end that is not there."""
+    def address(self, node: str) -> str:
+        """Where clients reach a node. Raises SplitbrainError for one that is not there."""
+        return self._hosts[self._known(node)].address
+
+    def _address(self, end: str, seen_by: str) -> str:
+        """Where a node, or the clients, are for another node. Raises SplitbrainError for an end that is not there."""
         if end != CLIENTS:
-            return self._hosts[self._known(end)].address
-        if self._hosts_.controller is None:
+            return self._hosts[self._known(end)].inside
+        if (controller := self._hosts[seen_by].controller) is None:
             raise SplitbrainError("clients cannot be cut off: the controller's own address is not known")
-        return self._hosts_.controller
+        return controller
 
     def held(self) -> Sequence[Held]:
         return ()
@@ -457,6 +474,11 @@ class HostedCluster:
         return sorted(found, key=lambda item: item[0])
 
 
+def _said(event: Mapping[str, Any]) -> str:
+    """What came of an undo."""
+    return str(event.get("error") or "; ".join(probe["evidence"] for probe in event["probes"]) or "nothing to see")
+
+
 async def _missing(host: Host, tools: Mapping[str, str]) -> list[str]:
     """What a host does not have of some tools, each with what it is. Raises SplitbrainError."""
     channel = await host.run(("sh", "-c", _LOOK_FOR, "sh", *tools))
@@ -482,6 +504,8 @@ async def _whole(calls: Iterable[Coroutine[Any, Any, dict[str, Any]]]) -> list[d
 
 def hosted(setup: Setup, on: str, broker: Broker) -> HostedCluster:
     """The broker on hosts of the kind `on`. Raises BadInput when there is no such kind."""
-    if on != "docker":
-        raise BadInput(f"cluster.on: no hosts of kind {on!r}; {did_you_mean(on, ['docker'])}")
+    if on == SSH:
+        return HostedCluster(setup, SshHosts(setup.run, inventory(setup.hosts), broker), broker)
+    if on != DOCKER:
+        raise BadInput(f"cluster.on: no hosts of kind {on!r}; {did_you_mean(on, KINDS)}")
     return HostedCluster(setup, DockerHosts(setup.run, setup.image or broker.image()), broker)

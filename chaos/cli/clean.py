@@ -7,8 +7,9 @@ import click
 from chaos.cli import options
 from chaos.cli.output import print_json
 from chaos.model.errors import BadInput
-from chaos.scenario import SIMULATED
-from clusters.hosts import docker
+from chaos.scenario import SIMULATED, SSH, load
+from clusters.hosts import docker, ssh
+from clusters.hosts.inventory import inventory
 from results.store import RunDirectory, Store
 from results.text import printable
 
@@ -20,10 +21,11 @@ from results.text import printable
 @options.store
 @options.as_json
 def command(run: str | None, everything: bool, force: bool, store: Store, as_json: bool) -> int:
-    """Remove the containers, networks and volumes that a run made.
+    """Remove the containers, networks and volumes that a run made; on hosts over SSH, all that it changed there.
 
     RUN is an id, a unique prefix, `latest` or `last-invalid`. They are found by the run's label, so nothing else is
-    touched; what is stored of the run stays. A run that is going on is left alone, wherever its store is.
+    touched; what is stored of the run stays. A run that is going on is left alone, wherever its store is. --all does
+    not reach hosts over SSH: name the run.
     """
     if everything == (run is not None):
         raise click.UsageError("say which RUN to clean up after, or --all")
@@ -45,8 +47,14 @@ def command(run: str | None, everything: bool, force: bool, store: Store, as_jso
 
 def _one(directory: RunDirectory, force: bool) -> list[str]:
     """What was removed of a run. Raises BadInput for one that is going on."""
-    if directory.run().on == SIMULATED:
+    on = directory.run().on
+    if on == SIMULATED:
         return []  # a simulated cluster is gone with its process
+    if on == SSH:
+        if directory.running() and not force:
+            raise BadInput(f"{directory.id} is going on: stop it first, with Ctrl-C or SIGTERM, or say --force")
+        cluster = load(directory.scenario).cluster
+        return ssh.clean(directory.id, inventory(cluster.hosts), cluster.names())
     who = docker.runs().get(directory.id)
     if (who is not None or directory.running()) and not force:
         process = f" ({who})" if who else ""

@@ -21,6 +21,7 @@ from chaos.model.errors import EXIT_ERROR, EXIT_VALID, SplitbrainError
 from checkers.linearizability.porcupine import build
 from clusters.hosts.docker import runs
 from clusters.hosts.engine import engine
+from clusters.hosts.inventory import PASSPHRASE, PASSWORD, SUDO
 from results.store import Store
 from results.text import printable
 
@@ -46,7 +47,7 @@ def command(store: Store, as_json: bool) -> int:
 
     Exits 0 when simulated clusters work here, which is all that is needed; 255 when they do not.
     """
-    findings = [*_python(), _store(store.path), *_parts(), *_docker(), *_porcupine(), *_tools()]
+    findings = [*_python(), _store(store.path), *_parts(), *_docker(), *_ssh(), *_porcupine(), *_tools()]
     works = all(finding.ok for finding in findings if finding.needed)
     if as_json:
         print_json({"simulated": works, "findings": [asdict(finding) for finding in findings]})
@@ -119,6 +120,20 @@ def _docker() -> Iterator[Finding]:
             yield Finding("left behind", False, f"what {', '.join(left)} made", "`splitbrain clean --all` removes it")
     finally:
         client.close()
+
+
+def _ssh() -> Iterator[Finding]:
+    """With what hosts over SSH can be logged in to, and which are known."""
+    home = Path.home() / ".ssh"
+    keys = [name for name in ("id_ed25519", "id_ecdsa", "id_rsa") if (home / name).is_file()]
+    means = [f"key {name}" for name in keys]
+    means += ["ssh-agent"] if os.environ.get("SSH_AUTH_SOCK") else []
+    means += [name for name in (PASSWORD, PASSPHRASE, SUDO) if os.environ.get(name)]
+    remedy = f"hosts over SSH need a key (`ssh-keygen`), ssh-agent, or a password in {PASSWORD}"
+    yield Finding("SSH", bool(means), ", ".join(means) or "no key, no agent, no password", remedy)
+    files = [file for file in (home / "known_hosts", Path("/etc/ssh/ssh_known_hosts")) if file.is_file()]
+    remedy = "`ssh-keyscan HOST >> ~/.ssh/known_hosts`, when you have compared the key; or log in once with ssh"
+    yield Finding("known hosts", bool(files), ", ".join(map(str, files)) or "none: every host will be refused", remedy)
 
 
 def _porcupine() -> Iterator[Finding]:

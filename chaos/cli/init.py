@@ -58,7 +58,7 @@ def commented(resolved: scenario.Scenario) -> str:
         "",
         "[cluster]",
         _pair("broker", broker, "see `splitbrain list brokers`"),
-        _pair("on", cluster.on, '"simulated", or "docker" for real nodes in containers'),
+        _pair("on", cluster.on, '"simulated", "docker" for real nodes in containers, "ssh" on machines of yours'),
         _pair("nodes", cluster.nodes, scenario.NODES.meaning),
         *_settings(registry.find(group, cluster.broker).settings, header="[cluster.settings]"),
         "",

@@ -29,6 +29,9 @@ f                     process     meaning
 `replica`             OBSERVER    info, unpaired: what a node's replica of `key` holds after the faults, before
                                   the drain (simulation): value = messages, detail.digest = which, in order
 `log`                 OBSERVER    info, unpaired: a line in a node's log that is never normal (error)
+`watchdog`            OBSERVER    info, unpaired: the agent on `node` undid a fault by itself, having heard
+                                  nothing of us (error); detail.time = when
+`session`             OBSERVER    info, unpaired: our way to the agent on `node` was lost for a while (error)
 `phase`               CONTROLLER  info, unpaired: detail.name = open, work, undo, serve, look, drain...
 `drain`               CONTROLLER  ok = complete for `key`; info = not, and why (error)
 `serve`               CONTROLLER  ok = every node serves again after all was undone; info = not, and why

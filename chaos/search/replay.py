@@ -46,7 +46,8 @@ def moved(scenario: Scenario, on: str) -> tuple[Scenario, tuple[str, ...]]:
     group = registry.SIMULATIONS if on == SIMULATED else registry.BROKERS
     settings = data["cluster"].pop("settings", {})
     data["cluster"]["on"] = on
-    data["cluster"].pop("image", None)
+    for key in ("image", "ssh"):
+        data["cluster"].pop(key, None)
     from_data(data)  # says what is wrong with the broker, before its settings are looked at
     known = {setting.name for setting in registry.find(group, scenario.cluster.broker).settings}
     data["cluster"]["settings"] = {name: value for name, value in settings.items() if name in known}

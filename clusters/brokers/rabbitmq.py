@@ -5,10 +5,13 @@ Facts: https://www.rabbitmq.com/docs/configure, /clustering, /nettick, /partitio
 
 from __future__ import annotations
 
-import hashlib
+import ipaddress
 import re
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, ClassVar
 
 from chaos.kernel.clock import SECOND
@@ -17,7 +20,7 @@ from clusters.base import NO_ACKS, PLAIN, QUEUE, Cluster, QueueOptions, Setup
 from clusters.brokers.amqp import AmqpClient, close_connection, doubtful, open_client, open_connection
 from clusters.brokers.base import BROKER, CLIENTS, Broker, Command, QueueState
 from clusters.hosted import hosted
-from clusters.hosts.base import File, Image
+from clusters.hosts.base import Bare, File, Image
 
 PORT = 5672
 DISTRIBUTION = 25672
@@ -25,7 +28,10 @@ EPMD = 4369
 HOME = "/var/lib/rabbitmq"
 LOGS = "/var/log/rabbitmq"
 SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
-REPORTER = "/usr/lib/splitbrain/splitbrain_reporter.beam"
+CONFIGURATION = "/etc/rabbitmq"
+OURS = "/usr/lib/splitbrain"
+REPORTER = f"{OURS}/splitbrain_reporter.beam"
+NAMES = f"{OURS}/inetrc"  # which address each node's name is, where nobody else tells
 BASES = {"4.0": "debian:trixie-slim", "3.10": "debian:bookworm-slim"}  # the Debian that ships that line
 
 NET_TICKTIME = Setting("net_ticktime", duration, "5s", "after how long a silent peer is held to be down")
@@ -62,6 +68,7 @@ class Rabbitmq(Broker, ABC):
 
     def __init__(self, version: str, settings: Mapping[str, Any]) -> None:
         self.release, self.options = version, settings
+        self._cookie = secrets.token_hex(16).upper()  # whoever knows it may run anything on the nodes
 
     @classmethod
     def cluster(cls, setup: Setup, on: str) -> Cluster:
@@ -72,12 +79,10 @@ class Rabbitmq(Broker, ABC):
         return Image("rabbitmq", f"splitbrain/rabbitmq:{self.release}", BASES[self.release])
 
     def files(self, node: str, nodes: Sequence[str]) -> Sequence[File]:
-        # Any cookie will do, as long as every node of this cluster, and no other, has it before the first start.
-        cookie = hashlib.sha256(f"splitbrain {','.join(nodes)}".encode()).hexdigest()[:32].upper()
         return (
-            File("/etc/rabbitmq/rabbitmq.conf", self.configuration(nodes).encode(), 0o644, "rabbitmq"),
-            File("/etc/rabbitmq/enabled_plugins", b"[].\n", 0o644, "rabbitmq"),
-            File(f"{HOME}/.erlang.cookie", cookie.encode(), 0o400, "rabbitmq"),
+            File(f"{CONFIGURATION}/rabbitmq.conf", self.configuration(nodes).encode(), 0o644, "rabbitmq"),
+            File(f"{CONFIGURATION}/enabled_plugins", b"[].\n", 0o644, "rabbitmq"),
+            File(f"{HOME}/.erlang.cookie", self._cookie.encode(), 0o400, "rabbitmq"),
         )
 
     def configuration(self, nodes: Sequence[str]) -> str:
@@ -103,7 +108,7 @@ class Rabbitmq(Broker, ABC):
             "RUNNING_UNDER_SYSTEMD": "true",
             "RABBITMQ_NODENAME": f"rabbit@{node}",
             "RABBITMQ_BOOT_MODULE": "splitbrain_reporter",
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-pa /usr/lib/splitbrain",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"-pa {OURS}",
             "SPLITBRAIN_REPORTER": self.reporter(),
         }
         argv = (SERVER,)
@@ -128,6 +133,28 @@ class Rabbitmq(Broker, ABC):
         finally:
             await close_connection(connection)
 
+    def bare(self, addresses: Mapping[str, str]) -> Bare:
+        """How it is run on a machine that we did not make; `addresses`: of each node, as the others reach it."""
+        module = Path(REPORTER).with_suffix(".erl").name
+        source = files("clusters.images").joinpath("rabbitmq", module).read_bytes()
+        hosts = "".join(f'{{host, {_erlang(address)}, ["{node}"]}}.\n' for node, address in addresses.items())
+        names = File(NAMES, (hosts + "{lookup, [file, native]}.\n").encode())
+        return Bare(
+            packages=("rabbitmq-server",),
+            needs={SERVER: "rabbitmq-server", "erlc": "erlang-base"},
+            version=("dpkg-query", "-W", "-f", "RabbitMQ ${Version}", "rabbitmq-server"),
+            units=("rabbitmq-server.service", "epmd.socket", "epmd.service"),
+            ports=(PORT, DISTRIBUTION),
+            folders=(CONFIGURATION, HOME, LOGS),
+            data=(f"{HOME}/mnesia",),
+            users=("rabbitmq",),
+            made=(OURS,),
+            files=(File(f"{OURS}/{module}", source), names),
+            commands=(("erlc", "-o", OURS, f"{OURS}/{module}"),),
+            # nodes are called by names that no other software there need know: Erlang's own list of hosts
+            env={"ERL_INETRC": NAMES},
+        )
+
     def refuses(self, version: str) -> str | None:
         if re.match(rf"RabbitMQ {self.release.partition('.')[0]}\.", version):
             return None
@@ -151,3 +178,11 @@ class Rabbitmq(Broker, ABC):
     @abstractmethod
     def queue_state(self, node: str, view: Mapping[str, Any]) -> QueueState:
         """One view of the reporter's answer as counts."""
+
+
+def _erlang(address: str) -> str:
+    """An address as Erlang writes it: a tuple of numbers."""
+    parsed = ipaddress.ip_address(address)
+    size = 1 if parsed.version == 4 else 2
+    numbers = (int.from_bytes(parsed.packed[at : at + size], "big") for at in range(0, len(parsed.packed), size))
+    return "{" + ",".join(map(str, numbers)) + "}"

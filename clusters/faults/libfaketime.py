@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clusters.agent.process import Process, stamp
+from clusters.agent.process import Process, stamp, state
 from clusters.faults.base import FaultError, Probe, required
 
 SECOND = 1_000_000_000
 FILES = "/dev/shm/splitbrain-clock*"  # where brokers put them: in memory, so that a full disk does not hold a clock off
+_LEFT = ("/dev/shm/faketime_shm_[0-9]*", "/dev/shm/sem.faketime_sem_[0-9]*")  # its own shared memory, a pair a process
 _SLOWEST = 0.01  # of a true second
 _TOLERANCE = SECOND // 10  # to which it is known what several faults add up to
 _LOOK = SECOND // 2  # between looks at the moved clock: a process that is down at both ends may be up in between
@@ -221,6 +222,10 @@ def unable() -> str | None:
 
 
 def sweep() -> None:
-    """Remove the files that move clocks: those of any process."""
+    """Remove the files that move clocks, those of any process; and what the library leaves of processes that were
+    killed, whose pids are in the names."""
     for path in glob.glob(FILES):
         Path(path).unlink(missing_ok=True)
+    for path in (found for pattern in _LEFT for found in glob.glob(pattern)):
+        if state(int(path.rpartition("_")[2])) in (None, "Z"):
+            Path(path).unlink(missing_ok=True)

@@ -20,6 +20,7 @@ from docker.types import IPAMConfig, IPAMPool
 
 from chaos.model.errors import SplitbrainError
 from chaos.model.schedule import POWER_OFF, WIPE
+from clusters.agent.link import COMMAND, sources
 from clusters.hosts import owner
 from clusters.hosts.base import Channel, File, Host, Image
 from clusters.hosts.engine import engine, first_line, plainly
@@ -191,14 +192,21 @@ class DockerHosts:
             details = api.inspect_container(made["Id"])
         address = details["NetworkSettings"]["Networks"][network]["IPAddress"]
         self.controller = self.controller or details["NetworkSettings"]["Networks"][network]["Gateway"]
-        return DockerHost(name, address, made["Id"], self._client)
+        return DockerHost(name, address, made["Id"], self._client, self.controller)
 
 
 class DockerHost:
     """One node's container."""
 
-    def __init__(self, name: str, address: str, container: str, client: docker.DockerClient) -> None:
-        self.name, self.address = name, address
+    first: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    env: Mapping[str, str] = {}
+
+    def __init__(
+        self, name: str, address: str, container: str, client: docker.DockerClient, controller: str | None
+    ) -> None:
+        self.name = self.label = name
+        self.address = self.inside = address
+        self.controller = controller
         self._container, self._api = container, client.api
 
     async def put(self, files: Sequence[File]) -> None:
@@ -215,6 +223,10 @@ class DockerHost:
         with plainly(f"{self.name}: cannot run {argv[0]}"):
             attached = await asyncio.to_thread(self._attach, list(argv))
             return await ExecChannel.open(attached)
+
+    async def agent(self) -> Channel:
+        await self.put(sources())
+        return await self.run(COMMAND)
 
     async def read(self, path: str, limit: int) -> bytes:
         with plainly(f"{self.name}: cannot read {path}"):

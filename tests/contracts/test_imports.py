@@ -15,7 +15,7 @@ from chaos.startup import PACKAGES
 ROOT = Path(__file__).parents[2]
 # What is carried to a node, where there is a bare python3.
 CARRIED = ("clusters.agent", "clusters.faults")
-STARTED = ("clusters.agent.__main__", "clusters.agent.detached", "clusters.agent.relay")
+STARTED = ("clusters.agent.__main__", "clusters.agent.detached", "clusters.agent.relay", "clusters.agent.machine")
 
 
 def test_arrows_run_one_way() -> None:

@@ -33,12 +33,16 @@ class Seen:
         self.views: list[LeaderView] = []
         self.exits: list[tuple[str, int, str, bool]] = []
         self.broke: list[str] = []
+        self.noted: list[tuple[str, str, str]] = []
 
     def leader(self, view: LeaderView) -> None:
         self.views.append(view)
 
     def exited(self, node: str, incarnation: int, time: int, reason: str, asked: bool) -> None:
         self.exits.append((node, incarnation, reason, asked))
+
+    def noticed(self, node: str, time: int, what: str, words: str) -> None:
+        self.noted.append((node, what, words))
 
     def broken(self, why: str) -> None:
         self.broke.append(why)

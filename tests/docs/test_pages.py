@@ -14,6 +14,7 @@ import pytest
 from chaos.model import errors, op, registry
 from chaos.model.history import SCHEMA, History
 from chaos.model.settings import resolve
+from clusters.hosts import inventory
 from nemesis.partition import KINDS as PARTITIONS
 from nemesis.targets import ROLES
 from results.store import RunDirectory
@@ -94,6 +95,14 @@ def test_every_broker_has_a_page_with_its_settings(broker: str) -> None:
     for group in (registry.BROKERS, registry.SIMULATIONS):
         if broker in registry.names(group):
             assert f"settings {group} {broker}" in found
+
+
+def test_the_settings_of_hosts_over_ssh() -> None:
+    page = section(DOCS / "hosts.md", "Machines over SSH")
+    assert first_column(page, "setting") == [setting.name for setting in inventory.COMMON]
+    assert first_column(page, "key") == [setting.name for setting in inventory.OWN]
+    for variable in (inventory.PASSWORD, inventory.PASSPHRASE, inventory.SUDO):
+        assert f"`{variable}`" in page
 
 
 @pytest.mark.parametrize("workload", registry.names(registry.WORKLOADS))

@@ -42,13 +42,13 @@ def cluster(answers: Mapping[str, Mapping[str, Any]]) -> tuple[HostedCluster, Ma
     seen = Seen()
     made = RabbitmqQuorum("4.0", resolve(RabbitmqQuorum.settings, {}, ""))
     hosts = DockerHosts("run", made.image())
-    hosts.controller = "10.0.0.254"
     one = HostedCluster(setup("run", seen), hosts, made)
     agents = {node: FakeAgent(node, answers.get(node, {"inject": {"evidence": "yes"}})) for node in one.nodes}
     for number, node in enumerate(one.nodes, 1):
         one._agents[node] = as_link(agents[node])
         host = DockerHost.__new__(DockerHost)
-        host.name, host.address = node, f"10.0.0.{number}"
+        host.name, host.address, host.controller = node, f"10.0.0.{number}", "10.0.0.254"
+        host.inside = host.address
         one._hosts[node] = host
     one._queues.append("q")
     return one, agents, seen
@@ -234,7 +234,7 @@ def test_a_kind_of_host_that_there_is_not() -> None:
 class Shell:
     """A host whose shell says those lines; `complaints` where it has none."""
 
-    name = "n1"
+    name = label = "n1"
 
     def __init__(self, *lines: str, complaint: str = "") -> None:
         self._lines, self._complaint = [*lines], complaint

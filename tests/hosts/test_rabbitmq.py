@@ -38,12 +38,14 @@ log.file.level = info
 
 
 def test_every_node_has_the_same_cookie_which_only_the_broker_may_read() -> None:
+    one, other = broker(), broker()
     cookies = [
-        next(file for file in broker().files(node, ("n1", "n2")) if file.path.endswith(".erlang.cookie"))
-        for node in ("n1", "n2")
+        next(file for file in cluster.files(node, ("n1", "n2")) if file.path.endswith(".erlang.cookie"))
+        for cluster, node in ((one, "n1"), (one, "n2"), (other, "n1"))
     ]
     assert cookies[0] == cookies[1]
-    assert (cookies[0].mode, cookies[0].user) == (0o400, "rabbitmq")
+    assert cookies[0].data != cookies[2].data, "nobody can guess it, and so run what he likes on the nodes"
+    assert (cookies[0].mode, cookies[0].user, len(cookies[0].data)) == (0o400, "rabbitmq", 32)
 
 
 @pytest.mark.parametrize(

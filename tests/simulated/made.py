@@ -31,6 +31,9 @@ class Watcher:
     def exited(self, node: str, incarnation: int, time: int, reason: str, asked: bool) -> None:
         self.exits.append((node, incarnation, time, reason, asked))
 
+    def noticed(self, node: str, time: int, what: str, words: str) -> None:
+        pass
+
     def broken(self, why: str) -> None:
         raise AssertionError(why)
 
