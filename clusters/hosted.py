@@ -139,7 +139,7 @@ class HostedCluster:
         for do, told in host.first:
             await agent.call(do, **told)
         unable = (await agent.call("abilities"))["unable"]
-        self._unable.update({verb: f"{host.label}: {why}" for verb, why in unable.items() if why})
+        self._unable = {**{verb: f"{host.label}: {why}" for verb, why in unable.items() if why}, **self._unable}
         await agent.put(self._broker.files(node, self.nodes))
         for name, command in self._broker.commands(node, self.nodes).items():
             await agent.call(
@@ -302,7 +302,7 @@ class HostedCluster:
 
     def leader(self, scope: str | None = None) -> str | None:
         if scope is None:
-            scope = next((queue for queue in self._queues if queue != PROBE), None)
+            scope = next((one for one in self._kept if one in self._claims), None)
         claim = self._claims.get(scope) if scope is not None else None
         return None if claim is None else claim.node
 
