@@ -279,8 +279,11 @@ class ExecChannel:
         if not isinstance(raw, socket.socket):
             raise SplitbrainError("a Docker engine over TLS is not supported: use its unix socket, or plain TCP")
         raw.settimeout(0)
-        reader, writer = await asyncio.open_connection(sock=raw)
-        return ExecChannel(attached, reader, writer)
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        reader.feed_data(_read_ahead(attached))
+        transport, protocol = await loop.create_connection(lambda: asyncio.StreamReaderProtocol(reader), sock=raw)
+        return ExecChannel(attached, reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     async def readline(self) -> bytes:
         while b"\n" not in self._rest:
@@ -306,6 +309,16 @@ class ExecChannel:
 
     def complaints(self) -> str:
         return b"".join(self._stderr).decode(errors="replace")
+
+
+def _read_ahead(attached: Any) -> bytes:
+    """What came of an exec's output together with the head of the engine's answer: whoever read that head has it, and
+    docker's SDK hands out only the socket beneath. The socket must not block."""
+    response = getattr(attached, "_response", None)
+    if response is None:
+        return b""
+    buffered = response.raw._fp.fp
+    return bytes(buffered.read(len(buffered.peek())))
 
 
 def _found(image: str) -> str:

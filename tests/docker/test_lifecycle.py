@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from http.client import HTTPResponse
 from typing import Any
 
 import pytest
@@ -213,3 +214,28 @@ def test_a_controller_that_is_killed_leaves_no_rule_and_clean_the_rest() -> None
     finally:
         assert len(docker.clean(run)) == 2
     assert made_by(run) == []
+
+
+def test_what_a_command_says_at_once_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where this side is slow, output comes together with the head of the engine's answer."""
+    begin = HTTPResponse.begin
+
+    def slowly(self: HTTPResponse) -> None:
+        time.sleep(0.2)
+        begin(self)
+
+    async def main() -> list[bytes]:
+        hosts = DockerHosts(new_run(), image())
+        await hosts.prepare(print)
+        try:
+            (host,) = await hosts.up(["n1"], print)
+            monkeypatch.setattr(HTTPResponse, "begin", slowly)
+            channel = await host.run(("sh", "-c", "echo one; echo two; read last; echo $last"))
+            said = [await channel.readline(), await channel.readline()]
+            channel.write(b"three\n")
+            return [*said, await channel.readline(), await channel.readline()]
+        finally:
+            monkeypatch.setattr(HTTPResponse, "begin", begin)
+            await hosts.down()
+
+    assert asyncio.run(asyncio.wait_for(main(), 60)) == [b"one\n", b"two\n", b"three\n", b""]
