@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from chaos.model.history import History
+from chaos.model.history import NONE, History
 from chaos.model.settings import Setting, boolean, duration, format_duration, optional
 from chaos.model.verdict import Anomaly, Result, Verdict
 from checkers.base import Checker, first, several
 from checkers.logs.cycles import cycles
+from checkers.logs.entries import Log, in_log, longest_wait, most_unseen, our_logs
 from checkers.logs.lag import Lag, lags
 from checkers.logs.positions import polls, sends, within
 from checkers.logs.transactions import Transaction, transactions
@@ -47,6 +48,7 @@ KINDS = (
 ALWAYS_ALLOWED = ("int-send-skip", "G0", "G0-realtime")
 TO_SUBSCRIBERS = ("poll-skip", "nonmonotonic-poll")  # who may be given other logs between polls
 WITH_WW = ("G1c", "G1c-realtime")
+_LAG = ("time", "process", "key", "lag")
 MISSING = ("lost-write", "unseen")  # what a history that goes on may still show
 
 
@@ -65,6 +67,54 @@ class Streams(Checker):
     )
 
     def check(self, history: History, options: Mapping[str, Any]) -> Result:
+        found = our_logs(history)
+        return self._of_ours(history, found, options) if found else self._of_others(history, options)
+
+    def _of_ours(self, history: History, logs: Sequence[Log], options: Mapping[str, Any]) -> Result:
+        """Histories of our own workload: `checkers.logs.entries`."""
+        faults: list[Anomaly] = []
+        kinds: Counter[str] = Counter()
+        for log in logs:
+            for kind, number, found in in_log(log):
+                kinds[kind] += number
+                faults += found
+        waits = [wait for log in logs if (wait := longest_wait(log)) is not None]
+        worst = max(waits, key=lambda wait: wait.lag, default=None)
+        limit = options["max_lag"]
+        if worst is not None and limit is not None and worst.lag > limit:
+            kinds["max_lag"] = 1
+            why = f"process {worst.process} waits {format_duration(worst.lag)} for an entry that {worst.key} holds"
+            ops = (int(history.index[worst.row]),)
+            said = {key: asdict(worst)[key] for key in _LAG}
+            faults.append(Anomaly("max_lag", f"{why}, of {format_duration(limit)} at most", ops, said))
+        counts = {
+            "transactions": sum(len(log.ids) + len(log.row) for log in logs),
+            "logs": len(logs),
+            "sent": sum(len(log.ids) for log in logs),
+            "acknowledged": sum(int(log.confirmed.sum()) for log in logs),
+            "polled": sum(len(set(log.value[log.value != NONE].tolist())) for log in logs),
+            **{kind: kinds[kind] for kind in KINDS},
+        }
+        behind = {"time": 0, "lag": 0} if worst is None else {key: asdict(worst)[key] for key in _LAG}
+        metrics: dict[str, Any] = {
+            "worst_realtime_lag": behind,
+            "most_unseen": max(most_unseen(log) for log in logs),
+            "allowed": [],
+        }
+        told = ", ".join(f"{kinds[kind]:,} {kind}" for kind in KINDS if kinds[kind])
+        if any(anomaly.kind != "unseen" for anomaly in faults):
+            verdict, reason = Verdict.INVALID, told
+        elif faults:  # had all been read in the end, what nobody has seen would be lost
+            why = f"the history is not whole: {history.cut}" if history.cut else "nobody read all that there is"
+            verdict, reason = Verdict.UNKNOWN, f"{told}, and {why}"
+        elif not counts["polled"]:
+            verdict, reason = Verdict.UNKNOWN, "nothing was polled"
+        else:
+            verdict, reason = Verdict.VALID, f"{several(counts['polled'], 'value')} polled as sent"
+        return Result(self.name, verdict, reason, counts, first(faults), metrics)
+
+    def _of_others(self, history: History, options: Mapping[str, Any]) -> Result:
+        """Histories of transactions on logs, as Jepsen's are."""
         done = transactions(history)
         last, unseen_values = tail(done)
         found = [*anomalies(done, ww_deps=options["ww_deps"]), *last]

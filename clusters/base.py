@@ -22,7 +22,8 @@ from chaos.model.trace import Recording
 QUEUE = "queue"  # QueueClient
 KEY_VALUE = "key-value store"  # KeyValueClient
 LOCK = "lock"  # LockClient
-KINDS = (QUEUE, KEY_VALUE, LOCK)
+LOG = "log"  # LogClient
+KINDS = (QUEUE, KEY_VALUE, LOCK, LOG)
 
 # What a broker's queues may be able to do beyond the plain, and a workload ask of them.
 SINGLE_ACTIVE = "single active consumers"
@@ -128,6 +129,38 @@ class LockClient(Client, Protocol):
         """Let it go. Raises Failed if the broker says that it was lost before, Unknown."""
 
 
+FIRST, NEXT = "first", "next"  # from the beginning of a log, or what is appended from now on
+Start = int | str  # where to read a log from: an offset, FIRST or NEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a reader of a log is handed. `offset`: its place there. `tag` is the client's own handle, for the credit."""
+
+    log: str
+    offset: int
+    body: bytes
+    tag: Any = None
+
+
+class LogClient(Client, Protocol):
+    """Appends to logs, and reads them by offset. What is read stays there, for everybody."""
+
+    def append(self, log: str, body: bytes) -> Awaitable[int | None]:
+        """Append and wait for the confirm: the offset, None where the broker does not say. Starts at once, so that many
+        can be in flight. Raises Failed, Unknown."""
+
+    async def read(self, log: str, start: Start, credit: int, deliver: Callable[[Entry], None]) -> None:
+        """Begin to read: about `credit` entries are handed out, and as many more as are granted. One reading of a log
+        at a time. Raises Unknown."""
+
+    def grant(self, entry: Entry) -> None:
+        """This entry was taken in: its reading may be handed another."""
+
+    async def stop(self, log: str) -> None:
+        """Read no more: nothing is handed out once this has returned. Raises Unknown."""
+
+
 @dataclass(frozen=True, slots=True)
 class Injected:
     """A fault in force: since when, on each node, by that node's own agent (run clock); and what shows it."""
@@ -202,7 +235,8 @@ def services(said: str | None, known: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What is in a queue, as its own replicas say, with no consumer open: messages, and replicas that serve."""
+    """What is in a queue, as its own replicas say, with no consumer open: messages, and replicas that serve. Of a log,
+    `ready` is the offset behind its last entry, `unacked` how many entries of it are not committed."""
 
     ready: int
     unacked: int

@@ -11,9 +11,26 @@ from pathlib import Path
 
 from chaos.model.schedule import VERBS, Action
 from chaos.model.settings import Setting
-from clusters.base import PLAIN, QUEUE, Counts, Delivery, Failed, Held, Injected, QueueOptions, Setup, Undone
+from clusters.base import (
+    FIRST,
+    LOG,
+    NEXT,
+    PLAIN,
+    QUEUE,
+    Counts,
+    Delivery,
+    Entry,
+    Failed,
+    Held,
+    Injected,
+    QueueOptions,
+    Setup,
+    Start,
+    Undone,
+)
 
 Deliver = Callable[[Delivery], None]
+Hand = Callable[[Entry], None]
 
 
 class NullQueue:
@@ -47,6 +64,23 @@ class NullQueue:
             client.credit -= 1
             assert client.deliver is not None
             client.deliver(self.take(client))
+
+
+class NullLog:
+    """Entries in memory, and who reads them: client -> [next offset, credit, whom to hand them to]."""
+
+    def __init__(self) -> None:
+        self.entries: list[bytes] = []
+        self.readings: dict[NullClient, tuple[int, int, Hand]] = {}
+
+    def pump(self, name: str, client: NullClient) -> None:
+        """Hand a reader what it may be handed."""
+        while (reading := self.readings.get(client)) is not None:
+            offset, credit, deliver = reading
+            if not credit or offset >= len(self.entries):
+                return
+            self.readings[client] = (offset + 1, credit - 1, deliver)
+            deliver(Entry(name, offset, self.entries[offset]))
 
 
 class NullClient:
@@ -91,7 +125,34 @@ class NullClient:
         known.set_result(True)
         return known
 
+    def append(self, log: str, body: bytes) -> Awaitable[int | None]:
+        there = self._cluster.logs[log]
+        there.entries.append(body)
+        for reader in list(there.readings):
+            there.pump(log, reader)
+        known: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        known.set_result(len(there.entries) - 1)
+        return known
+
+    async def read(self, log: str, start: Start, credit: int, deliver: Hand) -> None:
+        there = self._cluster.logs[log]
+        offset = {FIRST: 0, NEXT: len(there.entries)}.get(start, start) if isinstance(start, str) else start
+        there.readings[self] = (int(offset), credit, deliver)
+        there.pump(log, self)
+
+    def grant(self, entry: Entry) -> None:
+        there = self._cluster.logs[entry.log]
+        if self in there.readings:
+            offset, credit, deliver = there.readings[self]
+            there.readings[self] = (offset, credit + 1, deliver)
+            there.pump(entry.log, self)
+
+    async def stop(self, log: str) -> None:
+        self._cluster.logs[log].readings.pop(self, None)
+
     async def close(self) -> None:
+        for log in self._cluster.logs.values():
+            log.readings.pop(self, None)
         for queue in self._cluster.queues.values():
             if self in queue.consumers:
                 queue.consumers.remove(self)
@@ -106,11 +167,12 @@ class NullCluster:
     """Implements `clusters.base.Cluster`."""
 
     services: tuple[str, ...] = ()
-    serves: tuple[str, ...] = (QUEUE,)
+    serves: tuple[str, ...] = (QUEUE, LOG)
 
     def __init__(self, setup: Setup) -> None:
         self.nodes = tuple(f"n{number + 1}" for number in range(setup.nodes))
         self.queues: dict[str, NullQueue] = {}
+        self.logs: dict[str, NullLog] = {}
 
     def abilities(self) -> Mapping[str, str | None]:
         return dict.fromkeys(VERBS, "there is nothing to hurt")
@@ -126,6 +188,7 @@ class NullCluster:
 
     async def declare(self, queue: str, options: QueueOptions = PLAIN) -> None:
         self.queues[queue] = NullQueue(queue)
+        self.logs[queue] = NullLog()
 
     async def connect(self, node: str, name: str) -> NullClient:
         return NullClient(self, node)
@@ -160,6 +223,7 @@ class Null:
     meaning = "no broker at all: answers at once, from memory"
     versions: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
+    serves: tuple[str, ...] = (QUEUE, LOG)
 
     @staticmethod
     def cluster(setup: Setup, on: str) -> NullCluster:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from chaos.kernel.clock import SECOND, sleep_until
 from chaos.kernel.generators import Intent
 from chaos.model.op import FAIL, INFO, OK
-from clusters.base import Failed, QueueClient, Unknown
+from clusters.base import Failed, Unknown
 from workloads.payload import Payload, encode
 from workloads.worker import Deadlines, Worker
 
@@ -35,9 +36,7 @@ class Producer:
     for afterwards: a burst after each fault would make the rate a lie.
     """
 
-    def __init__(
-        self, worker: Worker[QueueClient], ids: Ids, intents: Iterable[Intent], *, size: int, window: int
-    ) -> None:
+    def __init__(self, worker: Worker[Any], ids: Ids, intents: Iterable[Intent], *, size: int, window: int) -> None:
         self._worker = worker
         self._ids = ids
         self._intents = intents
@@ -76,18 +75,23 @@ class Producer:
         for task in self._closing:
             await task
 
-    def _publish(self, client: QueueClient, queue: str) -> None:
+    def _publish(self, client: Any, queue: str) -> None:
         worker = self._worker
         id_ = self._ids.next()
         self._sequence += 1
         body = encode(Payload(id_, worker.process, self._sequence, queue), self._size)
         op = worker.begin("publish", key=queue, value=id_)
         self._in_flight += 1
-        confirm = asyncio.ensure_future(client.publish(queue, body))
+        confirm = asyncio.ensure_future(self._ask(client, queue, body))
         confirm.add_done_callback(partial(self._answered, op))
         self._deadlines.watch(op)
 
-    def _answered(self, op: int, confirm: asyncio.Future[None]) -> None:
+    def _ask(self, client: Any, queue: str, body: bytes) -> Awaitable[int | None]:
+        """Publish; the answer is the message's offset, where it gets one that is told."""
+        asked: Awaitable[None] = client.publish(queue, body)
+        return asked
+
+    def _answered(self, op: int, confirm: asyncio.Future[int | None]) -> None:
         error = None if confirm.cancelled() else confirm.exception()
         worker = self._worker
         if confirm.cancelled() or not worker.recorder.is_open(op):
@@ -95,7 +99,8 @@ class Producer:
         self._in_flight -= 1
         self._room.set()
         if error is None:
-            worker.end(op, OK)
+            offset = confirm.result()
+            worker.end(op, OK, detail=None if offset is None else {"offset": offset})
         elif isinstance(error, Failed):
             worker.end(op, FAIL, error=str(error))
         else:

@@ -77,9 +77,18 @@ class Worker(Generic[C]):
             return client
         return None
 
-    def begin(self, f: str, *, key: str | None = None, value: int | None = None) -> int:
+    def begin(
+        self,
+        f: str,
+        *,
+        key: str | None = None,
+        value: int | None = None,
+        detail: Mapping[str, object] | None = None,
+    ) -> int:
         """An operation of this process begins; it ends as info by itself if the process is retired first."""
-        op = self.recorder.invoke(self.process, f, key=key, value=value, node=self.node, channel=self.channel)
+        op = self.recorder.invoke(
+            self.process, f, key=key, value=value, node=self.node, channel=self.channel, detail=detail
+        )
         self._open[op] = None
         return op
 

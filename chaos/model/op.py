@@ -12,6 +12,7 @@ f                     process     meaning
                                   or refused
 `consume`             client >=0  invoke = a credit granted (or a poll); ok = delivered, value = id, None =
                                   an empty answer
+`seek`                client >=0  a reading of the log `key` begins; detail.from = an offset, "first" or "next"
 `ack`                 client >=0  value = id; ok = known to have taken effect; info = sent (AMQP never
                                   answers an ack)
 `open`                client >=0  a client connects to `node`; ok / info; `channel`: the incarnation opened
@@ -44,6 +45,9 @@ f                     process     meaning
 A delivered message that was not ours, or whose payload did not match its checksum, is a `consume` ok with
 `error` = "corrupt" or "foreign" and what is known in `detail`. `detail.queue` names the queue that the payload says it
 was published to, when that is not `key` (misrouted).
+
+On a log (a stream) `publish` is an append, and `consume` hands out an entry, with its place in `detail.offset`. Nothing is
+acknowledged there: what is handed out stays. A `publish` ok has `detail.offset` where the broker tells it.
 """
 
 from __future__ import annotations

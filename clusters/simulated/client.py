@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from clusters.base import Delivery, Failed, Unknown
-from clusters.simulated.channel import ACK, CLOSE, DELIVERED, DONE, GET, OPEN, PUBLISH, SUBSCRIBE
+from clusters.simulated.channel import ACK, CLOSE, DELIVERED, DONE, FAILED, GET, OPEN, PUBLISH, SUBSCRIBE
 from clusters.simulated.network import Connection, Message
 
 
@@ -23,8 +23,12 @@ class SimulatedClient:
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._consumers: dict[int, Callable[[Delivery], None]] = {}
         self._gone: str | None = None
+        self._made()
         connection.receive[0] = self._receive
         connection.lost[0] = self._lost
+
+    def _made(self) -> None:
+        """For clients of other kinds: what they need is set up here."""
 
     async def open(self) -> None:
         """Wait for the broker's word that it serves the connection. Raises Unknown."""
@@ -81,10 +85,16 @@ class SimulatedClient:
                 deliver = self._consumers[consumer]
                 for number, (_, body, count) in items:
                     deliver(Delivery(queue, body, count > 0, (consumer, number)))
-            else:
+            elif tag == FAILED:
                 future = self._waiting.pop(message[1], None)
                 if future is not None and not future.done():
                     future.set_exception(Failed(message[2]))
+            else:
+                self._other(message)
+
+    def _other(self, message: Message) -> None:
+        """For clients of other kinds: what only they are sent."""
+        raise AssertionError(f"unknown message {message!r}")
 
     def _lost(self, reason: str) -> None:
         self._end(reason)

@@ -269,6 +269,36 @@ MUTATIONS = [
     ("streams", "history.cut is None or any(", "True or any("),
     ("streams", "worst.lag <= limit", "worst.lag < limit"),
     ("streams", 'elif not counts["polled"]:', "elif False:"),
+    ("streams", "limit is not None and worst.lag > limit:", "limit is not None and worst.lag < limit:"),
+    ("streams", 'anomaly.kind != "unseen" for', "anomaly for"),
+    ("logs.entries", "if log.drain is None or not log.drain[2]:", "if log.drain is None:"),
+    ("logs.entries", "sure = log.confirmed | ((places != NONE) & (places <= upto))", "sure = log.confirmed"),
+    ("logs.entries", "sure = log.confirmed | ((places != NONE) & (places <= upto))", "sure = places <= upto"),
+    ("logs.entries", "(places != NONE) & (places <= upto)", "(places != NONE)"),
+    ("logs.entries", "within = (log.row > begun) & (log.row < ended)", "within = log.row < ended"),
+    ("logs.entries", "sure & ~np.isin(log.ids, values)", "log.confirmed & ~np.isin(log.ids, log.value)"),
+    ("logs.entries", "self.confirmed & (self.first_read == NEVER)", "self.first_read == NEVER"),
+    ("logs.entries", "(log.value == NONE) | (log.find(log.value) < 0)", "log.find(log.value) < -1"),
+    ("logs.entries", "(log.value == NONE) | (log.find(log.value) < 0)", "log.value == NONE"),
+    ("logs.entries", "ours = value != NONE", "ours = value != 0"),
+    ("logs.entries", "[self.value, self.ids[confirmed]]", "[self.value, -self.ids[confirmed]]"),
+    ("logs.entries", "(offset[1:] != offset[:-1]) | (value[1:] != value[:-1])", "offset[1:] != offset[:-1]"),
+    ("logs.entries", "(offset[1:] != offset[:-1]) | (value[1:] != value[:-1])", "True"),
+    ("logs.entries", "(log.outcome == FAIL) & (log.first_read != NEVER)", "log.outcome == FAIL"),
+    ("logs.entries", "(log.outcome == FAIL) & (log.first_read != NEVER)", "(log.outcome == 9)"),
+    ("logs.entries", "& ~way.last[:-1]", ""),
+    ("logs.entries", "& (way.goes_on[:-1] >= 0)", ""),
+    ("logs.entries", "skips = np.flatnonzero(place > due)", "skips = np.flatnonzero(offset > after)"),
+    ("logs.entries", "back = np.flatnonzero(offset < after)", "back = np.flatnonzero(offset < after - 1)"),
+    ("logs.entries", "np.where(begun >= 0, begun, log.seeks)]", "log.seeks]"),
+    ("logs.entries", "once = first[count == 1]", "once = first"),
+    ("logs.entries", "(process[1:] == process[:-1]) & (places[1:] < places[:-1])", "places[1:] < places[:-1]"),
+    ("logs.entries", "order = np.lexsort((asked, process))", "order = np.lexsort((places, process))"),
+    ("logs.entries", "until[way.last] = _ends(log, way.process[way.last])", "pass"),
+    ("logs.entries", "moved[1:] |= goes_on[1:] != goes_on[:-1]", "moved[1:] = True"),
+    ("logs.entries", "sure = np.append(log.confirmed, False)[at]", "sure = at < -1"),
+    ("logs.entries", "np.minimum.accumulate(since[::-1])[::-1]", "since"),
+    ("logs.entries", "confirmed = log.confirmed & (log.first_read > log.ended)", "confirmed = log.confirmed"),
     ("logs.transactions", "value[0][:1] in ([SEND], [POLL])", "True"),
     ("logs.transactions", "isinstance(value, list) and ", "True or "),
     ("logs.transactions", "[*ends.tolist(), *open_.tolist()]", "ends.tolist()"),
@@ -315,7 +345,9 @@ MUTATIONS = [
     ("logs.cycles", "best.index(max(best))", "best.index(min(best))"),
 ]  # fmt: skip
 OBJECTS = ("counter", "set", "set-full", "total-queue", "unique-ids")
-LOGS = tuple(f"logs.{part}" for part in ("transactions", "versions", "positions", "visibility", "lag", "cycles"))
+LOGS = tuple(
+    f"logs.{part}" for part in ("transactions", "versions", "positions", "visibility", "lag", "cycles", "entries")
+)
 HELPERS = ("columns", "faults", "objects", *LOGS)
 USERS = {"columns": ("messages", "order"), "faults": ("earned", "availability"), "objects": OBJECTS}
 USERS |= dict.fromkeys(LOGS, ("streams",))
