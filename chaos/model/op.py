@@ -46,8 +46,8 @@ A delivered message that was not ours, or whose payload did not match its checks
 `error` = "corrupt" or "foreign" and what is known in `detail`. `detail.queue` names the queue that the payload says it
 was published to, when that is not `key` (misrouted).
 
-On a log (a stream) `publish` is an append, and `consume` hands out an entry, with its place in `detail.offset`. Nothing is
-acknowledged there: what is handed out stays. A `publish` ok has `detail.offset` where the broker tells it.
+On a log (a stream) `publish` is an append, and `consume` hands out an entry, with its place in `detail.offset`. Nothing
+is acknowledged there: what is handed out stays. A `publish` ok has `detail.offset` where the broker tells it.
 """
 
 from __future__ import annotations

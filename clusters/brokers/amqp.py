@@ -235,10 +235,13 @@ class AmqpClient:
     async def _channel(self) -> AbstractChannel:
         async with asyncio.timeout(TIMEOUT):
             channel: AbstractChannel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
-        channel.close_callbacks.add(lambda _, error: self._lost(f"channel closed: {reason(error)}"))
+        channel.close_callbacks.add(lambda _, error: self._channel_lost(channel, f"channel closed: {reason(error)}"))
         below: Any = await channel.get_underlay_channel()
-        below.consumers = _Consumers(lambda: self._lost("the broker cancelled the consumer"))
+        below.consumers = _Consumers(lambda: self._channel_lost(channel, "the broker cancelled the consumer"))
         return channel
+
+    def _channel_lost(self, channel: AbstractChannel, why: str) -> None:
+        self._lost(why)
 
     def _lost(self, why: str) -> None:
         """A channel closed by the broker counts as the connection lost: what was in flight on it is as unknown."""

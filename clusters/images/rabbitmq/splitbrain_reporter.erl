@@ -1,7 +1,7 @@
 %% A small server inside the broker that answers, on a unix socket, what this node itself holds to be true of each
-%% quorum queue, and of each classic one with its mirrors. A command-line call costs half a second of a core; a question
-%% here costs microseconds, so it can be asked several times a second. A paused or killed broker does not answer, which
-%% is the truth.
+%% quorum queue, of each classic one with its mirrors, and of each stream. A command-line call costs half a second of a
+%% core; a question here costs microseconds, so it can be asked several times a second. A paused or killed broker does
+%% not answer, which is the truth.
 %%
 %% Role and term come out of one state of the Ra process (sys:get_status), not from the ra_state table and the
 %% counters, which are written at different moments: read side by side they can show a leader deposed a moment ago
@@ -46,7 +46,8 @@ serve(Socket) ->
 answer(<<"views">>) ->
     Quorum = [Q || Status <- side_by_side(fun ask/1, ra_servers()), Q <- queue(Status)],
     Classic = side_by_side(fun classic/1, classic_queues()),
-    object([{pid, os:getpid()}, {views, {list, [object(Q) || Q <- Quorum ++ Classic]}}]);
+    Streams = streams(side_by_side(fun ask_member/1, stream_members())),
+    object([{pid, os:getpid()}, {views, {list, [object(Q) || Q <- Quorum ++ Classic ++ Streams]}}]);
 answer(<<"cluster">>) ->
     object([{pid, os:getpid()}, {running, {list, [text(Node) || Node <- running()]}}]);
 answer(<<"clock">>) ->
@@ -143,6 +144,43 @@ counts(Queue) ->
         erlang:demonitor(Ref, [flush]),
         {-1, -1}
     end.
+
+%% The writers and replicas of streams that run on this node. One that still starts answers nothing.
+stream_members() ->
+    try [{Pid, Module} || {_, Pid, _, [Module]} <- supervisor:which_children(osiris_server_sup), is_pid(Pid)]
+    catch _:_ -> [] end.
+
+%% Role, epoch and tail out of one state of the process, of which a writer and a replica (and each version) tell in
+%% another form.
+ask_member({Pid, Module}) ->
+    Asked = os:perf_counter(nanosecond),
+    {status, _, _, Items} = sys:get_status(Pid, ?TIMEOUT),
+    Answered = os:perf_counter(nanosecond),
+    #{external_reference := Reference, log := #{mode := #{tail := {Next, Last}, epoch := Epoch}}} = State = told(Items),
+    Tail = case Last of empty -> -1; _ -> element(2, Last) end,
+    Role = case Module of osiris_writer -> leader; _ -> replica end,
+    {Reference, [{role, Role}, {term, Epoch}, {committed, maps:get(committed_offset, State, -1)}, {tail, Tail},
+                 {next, Next}, {asked, Asked}, {answered, Answered}]}.
+
+told([#{external_reference := _} = State | _]) -> State;
+told([{data, [{"State", State}]} | _]) -> told([State]);
+told([List | Rest]) when is_list(List) -> case told(List) of none -> told(Rest); State -> State end;
+told([_ | Rest]) -> told(Rest);
+told([]) -> none.
+
+%% Each stream that this node's copy of the table of queues has: who leads it, as far as that is known here, and what
+%% runs of it here, if anything does.
+streams(Members) ->
+    Queues = try [Queue || Queue <- ets:tab2list(rabbit_queue), amqqueue:get_type(Queue) =:= rabbit_stream_queue]
+             catch _:_ -> [] end,
+    [begin
+         Name = {resource, _, queue, Scope} = amqqueue:get_name(Queue),
+         #{nodes := Nodes} = Conf = amqqueue:get_type_state(Queue),
+         Now = os:perf_counter(nanosecond),
+         Here = proplists:get_value(Name, Members, [{role, stopped}, {asked, Now}, {answered, Now}]),
+         [{scope, Scope}, {leader, atom_to_binary(maps:get(leader_node, Conf, ''), utf8)},
+          {members, {list, [text(Node) || Node <- Nodes]}} | Here]
+     end || Queue <- Queues].
 
 node_of({pid, Pid}) when is_pid(Pid) -> atom_to_binary(node(Pid), utf8);
 node_of({pid, _}) -> <<>>;
