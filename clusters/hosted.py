@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
-from chaos.model.schedule import CUT, LOSS, VERBS, Action
+from chaos.model.schedule import ABILITIES, Action
 from clusters.agent.link import AgentLink
 from clusters.base import (
     PLAIN,
@@ -22,15 +22,14 @@ from clusters.base import (
     Setup,
     Undone,
     Unknown,
-    services,
 )
 from clusters.brokers.base import CLIENTS, REPORTER, Broker
 from clusters.hosts.base import Host, Hosts
 from clusters.hosts.docker import DockerHosts
 from clusters.hosts.inventory import inventory
 from clusters.hosts.ssh import SshHosts
+from clusters.links import LINKS, arguments
 
-LINKS = (CUT, LOSS)
 KINDS = (DOCKER, SSH) = ("docker", "ssh")  # of hosts
 PROBE = "splitbrain.serving"  # a queue of ours: what shows that a node serves must not turn up among the workload's
 SAMPLE = 0.2  # seconds between samples of each node's views
@@ -65,6 +64,7 @@ class HostedCluster:
         self._hosts: dict[str, Host] = {}
         self._agents: dict[str, AgentLink] = {}
         self._unable: dict[str, str] = {**hosts.refused(), **broker.unable}
+        self._instead: dict[str, None] = {}  # arguments of shape that are done by dropping packets
         self._versions: dict[str, str] = {}
         self._queues: list[str] = []
         self._claims: dict[str, LeaderView] = {}  # scope: who says that it leads, in the newest term
@@ -77,7 +77,7 @@ class HostedCluster:
     # ---- life
 
     def abilities(self) -> Mapping[str, str | None]:
-        return {verb: self._unable.get(verb) for verb in VERBS}
+        return {one: self._unable.get(one) for one in ABILITIES}
 
     async def up(self, report: Callable[[str], None]) -> None:
         begun = time.monotonic()
@@ -138,7 +138,9 @@ class HostedCluster:
         await agent.open()
         for do, told in host.first:
             await agent.call(do, **told)
-        unable = (await agent.call("abilities"))["unable"]
+        able = await agent.call("abilities")
+        self._instead.update(dict.fromkeys(able["instead"]))
+        unable = able["unable"]
         self._unable = {**{verb: f"{host.label}: {why}" for verb, why in unable.items() if why}, **self._unable}
         await agent.put(self._broker.files(node, self.nodes))
         for name, command in self._broker.commands(node, self.nodes).items():
@@ -372,10 +374,11 @@ class HostedCluster:
     # ---- faults
 
     async def inject(self, fault: str, action: Action) -> Injected:
-        if why := self.abilities().get(action.verb, "no such verb"):
-            raise SplitbrainError(f"{action.verb} cannot be done here: {why}")
+        for needed in action.needs():
+            if why := self.abilities().get(needed, "no such verb"):
+                raise SplitbrainError(f"{needed} cannot be done here: {why}")
         if action.verb in LINKS:
-            work = self._links(action)
+            work = arguments(action, self._broker.services, self._address, list(self._instead))
         else:
             for node in action.nodes:
                 self._known(node)
@@ -399,35 +402,18 @@ class HostedCluster:
         nodes = list(dict.fromkeys(node for _, nodes in actions for node in nodes))
         answers = await _whole(self._agents[node].call("undo", fault=fault, timeout=60) for node in nodes)
         self._injected.pop(fault, None)
-        bits: dict[str, list[bool]] = {}
+        bits: dict[tuple[str, str], list[bool]] = {}
         evidence = []
         for node, answer in zip(nodes, answers, strict=True):
             for probe in answer["probes"]:
                 evidence.append(f"{node}: {probe['evidence']}")
-                if probe["bit"] is not None:
-                    bits.setdefault(probe["verb"], []).append(probe["bit"])
-        # Links bite if a packet was dropped at either end; anything else must have bitten on each node.
-        bit = all(any(seen) if verb in LINKS else all(seen) for verb, seen in bits.items()) if bits else None
+                for part, bit in (probe.get("parts") or {"": probe["bit"]}).items():
+                    if bit is not None:
+                        bits.setdefault((probe["verb"], part), []).append(bit)
+        # Links bite if packets were hurt at either end, in every way; anything else must have bitten on each node.
+        whole = all(any(seen) if verb in LINKS else all(seen) for (verb, _), seen in bits.items()) if bits else None
         times = {node: answer["at"] for node, answer in zip(nodes, answers, strict=True)}
-        return Undone(times, bit, "; ".join(evidence))
-
-    def _links(self, action: Action) -> dict[str, dict[str, Any]]:
-        """The rules of each node: a link is hurt where its packets come in, or where they leave for the clients."""
-        said = action.args.get("service")
-        named = services(said, self.services)
-        rules: dict[str, list[dict[str, Any]]] = {}
-        for source, target in action.args["links"]:
-            # never all of the controller's traffic, which is spared unless clients are named: only the broker's ports
-            chosen = named if said is not None else (CLIENTS,) if CLIENTS in (source, target) else ()
-            ports = [port for service in chosen for port in self._broker.services[service]]
-            if target == CLIENTS:
-                rule = {"direction": "out", "peer": self._address(target, self._known(source)), "ports": ports}
-                rules.setdefault(source, []).append(rule)
-            else:
-                rule = {"direction": "in", "peer": self._address(source, self._known(target)), "ports": ports}
-                rules.setdefault(target, []).append(rule)
-        common = {name: action.args[name] for name in ("probability", "flap") if action.args.get(name) is not None}
-        return {node: {"rules": found, **common} for node, found in rules.items()}
+        return Undone(times, whole, "; ".join(evidence))
 
     def _known(self, node: str) -> str:
         if node not in self._agents:
@@ -442,7 +428,7 @@ class HostedCluster:
         """Where a node, or the clients, are for another node. Raises SplitbrainError for an end that is not there."""
         if end != CLIENTS:
             return self._hosts[self._known(end)].inside
-        if (controller := self._hosts[seen_by].controller) is None:
+        if (controller := self._hosts[self._known(seen_by)].controller) is None:
             raise SplitbrainError("clients cannot be cut off: the controller's own address is not known")
         return controller
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from chaos.model.schedule import VERBS, Action
+from chaos.model.schedule import ABILITIES, Action
 from chaos.model.settings import Setting
 from clusters.base import (
     FIRST,
@@ -175,7 +175,7 @@ class NullCluster:
         self.logs: dict[str, NullLog] = {}
 
     def abilities(self) -> Mapping[str, str | None]:
-        return dict.fromkeys(VERBS, "there is nothing to hurt")
+        return dict.fromkeys(ABILITIES, "there is nothing to hurt")
 
     async def up(self, report: Callable[[str], None]) -> None:
         report("nothing to start")

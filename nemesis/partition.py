@@ -93,7 +93,7 @@ def flaps(period: int, random: Random) -> list[int]:
     return [random.randint(period // 4, 3 * period // 4) for _ in range(_TURNS)]
 
 
-def _services(value: object) -> str:
+def service_names(value: object) -> str:
     """As `clusters.base.services` reads it; what there is, only the cluster knows."""
     if isinstance(value, list | tuple) and value and all(isinstance(one, str) for one in value):
         value = ",".join(value)
@@ -114,7 +114,7 @@ class Partition(Nemesis):
         Setting("kinds", choices(*KINDS), USUAL, "which cuts; each once before any comes again"),
         Setting(
             "service",
-            optional(_services),
+            optional(service_names),
             None,
             'cut these services only: "replication", "replication,etcd", or all but some, "!clients" (not set: all)',
         ),

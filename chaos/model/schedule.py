@@ -27,7 +27,14 @@ WIPE = "wipe"  # as kill, and the disk is empty then; undo starts it again
 PAUSE = "pause"  # SIGSTOP; undo resumes
 CLOCK = "clock"  # args: offset (ns), rate (1.0 = true), strobe (ns between jumps to and fro; 0 = none)
 LOSS = "loss"  # args: links [[source, target], ...]; probability of each packet's (message's) loss
-VERBS = (CUT, KILL, STOP, POWER_OFF, WIPE, PAUSE, CLOCK, LOSS)
+# shape: args: links, service as for cut; and what becomes of each packet, any of SHAPES: delay and jitter (ns: later by
+# this, give or take that), loss, corrupt, duplicate, reorder (probabilities; reorder: of going ahead of those that are
+# delayed), rate (bytes a second that a link lets through)
+SHAPE = "shape"
+SHAPES = ("delay", "jitter", "loss", "corrupt", "duplicate", "reorder", "rate")
+VERBS = (CUT, KILL, STOP, POWER_OFF, WIPE, PAUSE, CLOCK, LOSS, SHAPE)
+# What a cluster says of itself: each verb, and of those that hang on their arguments, each argument ("shape.delay").
+ABILITIES = (*VERBS, *(f"{SHAPE}.{one}" for one in SHAPES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,11 @@ class Action:
 
     def to_json(self) -> dict[str, Any]:
         return {"verb": self.verb, "nodes": list(self.nodes), "args": dict(self.args), "process": self.process}
+
+    def needs(self) -> tuple[str, ...]:
+        """Which of ABILITIES a cluster must have."""
+        told = [f"{self.verb}.{name}" for name, value in self.args.items() if value]
+        return (self.verb, *(one for one in told if one in ABILITIES))
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Action:

@@ -12,7 +12,7 @@ from itertools import permutations, product
 from typing import Any
 
 from chaos.model import registry
-from chaos.model.schedule import Fault
+from chaos.model.schedule import SHAPES, Fault
 from chaos.scenario import Scenario
 from nemesis.partition import APART, APART_EXACTLY, FLAPPING, ONE_NODE
 from nemesis.targets import ROLES
@@ -25,6 +25,8 @@ _SHARES = (0, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 7 / 8)
 _TENTHS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 _ROUND = (1, 2, 5)
 _RATES = (1.0, 0.5, 2.0)
+_WEAKER = (1 / 8, 1 / 2)  # of what a fault does to packets
+_LEAST = {"delay": SECOND // 1000, "jitter": SECOND // 1000, "rate": 10**7}  # of rate, the most; of the others 0.001
 _QUICK = 200  # messages up to which a run takes so little time that many may be tried
 _NUMBERS = ("producers", "consumers", "queues", "keys", "streams", "groups")  # of a workload: how many there are
 
@@ -119,6 +121,36 @@ def simpler(case: Scenario) -> Iterator[Scenario]:
             continue
         for node in case.cluster.names():
             yield from (_with(case, number, replace(fault, kind=kind, target=node, draw=0)) for kind in _kinds(fault))
+
+
+def weaker(case: Scenario) -> Iterator[Scenario]:
+    """Faults that do less to packets: not to clients' too, one thing fewer, or less of it: fewer lost, corrupt, doubled
+    or ahead, less late, more let through."""
+    for number, fault in enumerate(case.faults):
+        if fault.nemesis not in ("packets", "loss"):
+            continue
+        args = dict(fault.args)
+        if args.get("clients"):
+            yield _with(case, number, replace(fault, args={**args, "clients": False}))
+        done = [name for name in (*SHAPES, "probability") if args.get(name)]
+        for name in done:
+            left = {key: value for key, value in args.items() if key != name}
+            if len(done) > 1 and not (name == "delay" and {"jitter", "reorder"} & set(done)):
+                yield _with(case, number, replace(fault, args=left))
+            for share in _WEAKER:
+                if (less := _less(name, args[name], share)) is not None:
+                    keeps = {"jitter": min(args["jitter"], less)} if name == "delay" and args.get("jitter") else {}
+                    yield _with(case, number, replace(fault, args={**args, name: less, **keeps}))
+
+
+def _less(name: str, value: float, share: float) -> float | None:
+    """Less of it; None where it is little enough."""
+    if name == "rate":
+        return int(value / share) if value / share <= _LEAST[name] else None
+    least = _LEAST.get(name, 0.001)
+    if value * share < least:
+        return None
+    return int(value * share) if name in _LEAST else round(value * share, 4)
 
 
 def _kinds(fault: Fault) -> list[str]:

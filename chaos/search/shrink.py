@@ -30,6 +30,7 @@ REDUCTIONS: tuple[tuple[str, reductions.Reduction], ...] = (
     ("rate", reductions.less_often),
     ("time", reductions.shorter),
     ("faults", reductions.simpler),
+    ("faults", reductions.weaker),
     ("nodes", reductions.fewer_nodes),
     ("clients", reductions.fewer_clients),
     ("start", reductions.sooner),

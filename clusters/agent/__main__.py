@@ -26,7 +26,7 @@ from typing import Any
 from clusters.agent.process import RESTART, Process, stamp
 from clusters.agent.reporter import Sampler, ask
 from clusters.agent.verbs import FAULTS, unable
-from clusters.faults import libfaketime, nftables
+from clusters.faults import libfaketime, nftables, queues, shape
 from clusters.faults.base import Fault, FaultError
 
 SILENCE = 60.0  # seconds without a word from the controller, unless it says another number
@@ -44,6 +44,7 @@ class Agent:
         self._changing = threading.Lock()  # of _faults
         self._last: dict[str | None, threading.Thread] = {}  # of each fault, the latest request
         self.table = nftables.Table()
+        self.queues = queues.Queues()
         self._reporter: str | None = None
         self._undone: dict[str, list[dict[str, Any]]] = {}  # of faults undone unasked: what their probes said
         self._silence = SILENCE
@@ -97,8 +98,9 @@ class Agent:
         return {}
 
     def do_abilities(self) -> dict[str, Any]:
-        """Each verb that depends on the node: why it cannot be done, or None."""
-        return {"unable": unable()}
+        """What depends on the node: why it cannot be done, or None; and which of `shape`'s arguments are done by
+        dropping packets instead."""
+        return {"unable": unable(), "instead": shape.abilities()[1]}
 
     def do_files(self, files: list[dict[str, Any]]) -> dict[str, Any]:
         """Write files: path, data (base64), mode, user."""
@@ -174,7 +176,8 @@ class Agent:
                 with self._changing:
                     self._faults[fault] = actions
                 raise
-            probes.append({"verb": verb, "bit": probe.bit, "evidence": probe.evidence})
+            parts = {"parts": dict(probe.parts)} if probe.parts else {}
+            probes.append({"verb": verb, "bit": probe.bit, "evidence": probe.evidence, **parts})
             actions.pop()
         return {"probes": probes}
 

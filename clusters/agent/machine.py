@@ -64,9 +64,7 @@ class Journal:
         return found
 
 
-def look(
-    needs: dict[str, str], version: Sequence[str], data: Sequence[str], peers: Sequence[str]
-) -> dict[str, Any]:
+def look(needs: dict[str, str], version: Sequence[str], data: Sequence[str], peers: Sequence[str]) -> dict[str, Any]:
     """What this machine has: {missing: {tool: package}, version, data: folders that hold any, ways: the address that
     it reaches each peer from}. `needs`: commands or paths, with the package of each; `version`: a command that prints
     it."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from clusters.agent.process import Process
-from clusters.faults import flapping, libfaketime, nftables, signals
+from clusters.faults import flapping, libfaketime, nftables, queues, shape, signals
 from clusters.faults.base import Fault, FaultError
 
 
@@ -18,6 +18,7 @@ class Node(Protocol):
     """What a fault may need to know of the node that it hurts."""
 
     table: nftables.Table
+    queues: queues.Queues
 
     def process(self, name: str) -> Process:
         """A process of the broker. Raises FaultError when there is none of that name."""
@@ -34,6 +35,7 @@ Make = Callable[[Node, str, Mapping[str, Any]], Fault]  # the node, the name of 
 FAULTS: Mapping[str, Make] = {
     "cut": lambda node, process, args: flapping.links(node.table, args),
     "loss": lambda node, process, args: nftables.Links(node.table, args),
+    "shape": lambda node, process, args: shape.Shape(node.table, node.queues, args),
     "kill": lambda node, process, args: signals.Kill(node.process(process)),
     "stop": lambda node, process, args: signals.Stop(node.process(process)),
     "pause": lambda node, process, args: signals.Pause(node.process(process)),
@@ -42,13 +44,15 @@ FAULTS: Mapping[str, Make] = {
 
 
 def unable() -> dict[str, str | None]:
-    """Each verb that depends on the node: why it cannot be done here, or None."""
+    """Each verb that depends on the node, and each argument of it that does: why it cannot be done here, or None."""
     links = nftables.unable()
-    return {"cut": links, "loss": links, "clock": libfaketime.unable()}
+    shapes, _ = shape.abilities()
+    found = {"cut": links, "loss": links, "shape": links, "clock": libfaketime.unable()}
+    return {**found, **{f"shape.{part}": why for part, why in shapes.items()}}
 
 
 # Each removes what its faults leave on a node whose agent was killed before it could undo them. Raises FaultError.
-SWEEPS: tuple[Callable[[], None], ...] = (nftables.sweep, libfaketime.sweep)
+SWEEPS: tuple[Callable[[], None], ...] = (nftables.sweep, queues.sweep, libfaketime.sweep)
 
 
 def sweep() -> list[str]:

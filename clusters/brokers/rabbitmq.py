@@ -43,9 +43,7 @@ PARTITION_HANDLING = Setting(
 )
 
 
-HEARTBEAT = Setting(
-    "heartbeat", duration, "10s", "silence after which a client, or the broker, gives a connection up"
-)
+HEARTBEAT = Setting("heartbeat", duration, "10s", "silence after which a client, or the broker, gives a connection up")
 
 
 class Rabbitmq(Broker, ABC):

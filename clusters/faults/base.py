@@ -6,7 +6,7 @@ Everything in this folder runs inside the node, under the node's own Python, wit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 
@@ -16,10 +16,12 @@ class FaultError(Exception):
 
 @dataclass(frozen=True)
 class Probe:
-    """Whether a fault bit (None: it leaves no trace that could tell), and what shows it."""
+    """Whether a fault bit (None: it leaves no trace that could tell), and what shows it; where it does several things,
+    also whether each of them did."""
 
     bit: bool | None
     evidence: str
+    parts: Mapping[str, bool] = field(default_factory=dict)
 
 
 class Fault(Protocol):

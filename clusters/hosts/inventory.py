@@ -109,7 +109,8 @@ def _understand(table: Mapping[str, Any]) -> dict[str, Any]:
     hosts = table.get("host")
     if not isinstance(hosts, list) or not hosts or not all(isinstance(host, dict) for host in hosts):
         raise BadKey(
-            "host", "no hosts: write for each a table [[host]] of its address (in a scenario [[cluster.ssh.host]]), or "
+            "host",
+            "no hosts: write for each a table [[host]] of its address (in a scenario [[cluster.ssh.host]]), or "
             "say --node, or name an --inventory",
         )
     told = {key: value for key, value in table.items() if key != "host"}

@@ -244,4 +244,3 @@ class Shell:
 
 def _named(machine: Machine) -> str:
     return machine.address if machine.port == 22 else f"[{machine.address}]:{machine.port}"
-

@@ -134,9 +134,7 @@ class SshHosts:
         self._claimed.append(host)
         host.upload()
 
-    def _check(
-        self, host: SshHost, bare: Bare, addresses: Mapping[str, str], report: Callable[[str], None]
-    ) -> None:
+    def _check(self, host: SshHost, bare: Bare, addresses: Mapping[str, str], report: Callable[[str], None]) -> None:
         """Raises SplitbrainError for a host that cannot be a node, before anything on it is changed."""
         peers = [address for name, address in addresses.items() if name != host.name]
         tools = TOOLS if self._told.install else {}

@@ -11,7 +11,7 @@ from typing import Any
 from chaos.kernel.clock import MILLISECOND, SECOND
 from chaos.kernel.virtual import VirtualLoop
 from chaos.model.errors import BadInput, SplitbrainError
-from chaos.model.schedule import POWER_OFF, STOP, VERBS, WIPE, Action
+from chaos.model.schedule import ABILITIES, POWER_OFF, STOP, WIPE, Action
 from chaos.model.trace import ROLE
 from clusters.base import (
     PLAIN,
@@ -72,7 +72,7 @@ class SimulatedCluster:
     # --- the cluster, as `clusters.base.Cluster` describes it
 
     def abilities(self) -> Mapping[str, str | None]:
-        return dict.fromkeys(VERBS)
+        return dict.fromkeys(ABILITIES)
 
     async def up(self, report: Callable[[str], None]) -> None:
         report(f"{len(self.nodes)} simulated nodes start")

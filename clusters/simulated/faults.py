@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from chaos.model.errors import BadInput, did_you_mean
-from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, WIPE, Action
+from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, SHAPE, STOP, WIPE, Action
 from clusters.base import services
 from clusters.simulated.network import CLIENTS, Link
 from clusters.simulated.node import DOWN, Node
+from clusters.simulated.shaping import Shape
 
 if TYPE_CHECKING:
     from clusters.simulated.cluster import SimulatedCluster
@@ -96,6 +97,43 @@ def _loss(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, U
         return _dropped(links, before)
 
     return f"{probability:g} of messages lost on {len(action.args['links'])} links", undo
+
+
+def _shape(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
+    """A corrupt segment is one that its receiver's TCP throws away: it is lost."""
+    links, args = _links(cluster, action.args), action.args
+    before = [link.dropped for link in links]
+    lost = 1 - (1 - float(args.get("loss", 0))) * (1 - float(args.get("corrupt", 0)))
+    times = int(args.get("delay", 0)), int(args.get("jitter", 0))
+    if times[1] > times[0] or (args.get("reorder") and not times[0]):
+        raise BadInput("shape: jitter is at most the delay, and packets that overtake others need one")
+    chances = float(args.get("duplicate", 0)), float(args.get("reorder", 0))
+    shapings = [link.shape(fault, Shape(*times, *chances, int(args.get("rate", 0)))) for link in links]
+    counts = [(one.delayed, one.doubled, one.early, one.held) for one in shapings]
+    if lost:
+        for link in links:
+            link.lossy(fault, lost)
+
+    def undo() -> tuple[bool, str]:
+        for link in links:
+            link.shape(fault, None)
+            link.lossy(fault, None)
+        now = [(one.delayed, one.doubled, one.early, one.held) for one in shapings]
+        delayed, doubled, early, held = (
+            sum(after[place] - was[place] for after, was in zip(now, counts, strict=True)) for place in range(4)
+        )
+        dropped, lost_some = _dropped(links, before)
+        met = {
+            f"{delayed} delayed": (delayed > 0) if times[0] else None,
+            f"{doubled} sent twice": (doubled > 0) if chances[0] else None,
+            f"{early} ahead of others": (early > 0) if chances[1] else None,
+            f"{held} had to wait their turn": (held > 0) if args.get("rate") else None,
+            lost_some: dropped if lost else None,
+        }
+        told = {what: bit for what, bit in met.items() if bit is not None}
+        return bool(told) and all(told.values()), ", ".join(told)
+
+    return f"packets shaped on {len(args['links'])} links", undo
 
 
 def _take_down(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
@@ -191,4 +229,5 @@ _VERBS: Mapping[str, Callable[[SimulatedCluster, str, Action], tuple[str, Undo]]
     PAUSE: _pause,
     CLOCK: _clock,
     LOSS: _loss,
+    SHAPE: _shape,
 }

@@ -5,7 +5,8 @@ arrives late, by the retransmission time-outs that it took (200 ms, doubled each
 stalls the direction; once mended, what waited arrives at the next retransmission that falls due, which may be seconds
 later. An end that has heard nothing for its patience (a heartbeat of AMQP, a net tick of Erlang) drops the connection
 and says so to the other end, if that can still be reached. Heartbeats themselves are not events: a direction is silent
-while it is cut or while its source stands still, and those that a cut took are counted when it ends.
+while it is cut or while its source stands still, and those that a cut took are counted when it ends. What else a fault
+may do to packets is in `shaping`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from chaos.kernel.clock import MILLISECOND, SECOND
 from chaos.kernel.streams import Streams
 from chaos.kernel.virtual import VirtualLoop
 from chaos.model.trace import Recording
+from clusters.simulated.shaping import Shape, Shaping
 
 CLIENTS = "clients"
 RTO_MIN = 200 * MILLISECOND
@@ -42,7 +44,19 @@ FIN: Any = _Fin()
 class Link:
     """One direction between two endpoints for one service: what passes, how long it takes, how much was dropped."""
 
-    __slots__ = ("_streams", "base", "cut_at", "cuts", "dropped", "loss", "losses", "name", "random", "spread")
+    __slots__ = (
+        "_streams",
+        "base",
+        "cut_at",
+        "cuts",
+        "dropped",
+        "loss",
+        "losses",
+        "name",
+        "random",
+        "shaping",
+        "spread",
+    )
 
     def __init__(self, name: tuple[str, str, str], random: Random, base: int, spread: int) -> None:
         self.name = name
@@ -54,11 +68,13 @@ class Link:
         self.losses: dict[str, float] = {}
         self.loss = 0.0
         self.dropped = 0
+        self.shaping: Shaping | None = None  # where a fault shapes it
         self._streams: dict[Stream, None] = {}
 
     def latency(self) -> int:
         """Time for one message, ns: a fixed part, and an exponentially distributed one for queues on the way."""
-        return self.base - int(self.spread * log(1.0 - self.random.random()))
+        usual = self.base - int(self.spread * log(1.0 - self.random.random()))
+        return usual if self.shaping is None else usual + self.shaping.late()
 
     def cut(self, now: int) -> None:
         """Nothing passes from now on, until as many `mend`s."""
@@ -84,6 +100,13 @@ class Link:
         for lost in self.losses.values():
             kept *= 1.0 - lost
         self.loss = 1.0 - kept
+
+    def shape(self, fault: str, shape: Shape | None) -> Shaping:
+        """A fault shapes what passes (None: no longer)."""
+        shaping = self.shaping or Shaping(self.random)
+        shaping.change(fault, shape)
+        self.shaping = None if shaping.over else shaping
+        return shaping
 
     def add(self, stream: Stream) -> None:
         self._streams[stream] = None
@@ -134,7 +157,15 @@ class Stream:
             return
         self.batch_time = now
         self.batch = batch = [message]
-        link = self.link
+        shaping = self.link.shaping
+        if shaping is not None and shaping.holds:
+            shaping.queue(self, batch)
+        else:
+            self.transmit(batch)
+
+    def transmit(self, batch: list[Message]) -> None:
+        """A segment goes on its way now."""
+        now, link = self.loop.now(), self.link
         if link.cuts or self.stalled:
             link.dropped += 1
             if not self.stalled:
@@ -142,6 +173,8 @@ class Stream:
             self.stalled.append(batch)
             return
         arrival = now + link.latency()
+        if link.shaping is not None and arrival - now > self.connection.patience:
+            self.at(now + self.connection.patience, self.connection.drop, self.end, "silent for too long")
         if link.loss:
             arrival += self._retransmissions()
         if arrival < self.last:
@@ -270,6 +303,8 @@ class Connection:
             self.vanished[end] = True
             self._close(end)
             self.streams[end].stalled.clear()  # what a cut held back is in no memory any more
+            if (shaping := self.streams[end].link.shaping) is not None:
+                shaping.forget(self.streams[end])
             self.streams[end].mute()
 
     def reappear(self, end: int) -> None:

@@ -65,11 +65,10 @@ class LocalAgent:
 
 
 @contextmanager
-def local_agent() -> Iterator[LocalAgent]:
-    """An agent for the block's time; ends with it, and so does what it started."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "clusters.agent"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+def local_agent(*within: str) -> Iterator[LocalAgent]:
+    """An agent for the block's time; ends with it, and so does what it started. `within`: a command that runs it."""
+    command = [*within, sys.executable, "-m", "clusters.agent"]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield LocalAgent(process)
     finally:

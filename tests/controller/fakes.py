@@ -7,7 +7,7 @@ from typing import Any
 
 from chaos.kernel.clock import Clock
 from chaos.model.errors import SplitbrainError
-from chaos.model.schedule import VERBS, Action, Fault
+from chaos.model.schedule import ABILITIES, Action, Fault
 from clusters.base import Injected, Setup, Undone
 from clusters.null import NullCluster
 from nemesis.base import Nemesis, View
@@ -24,7 +24,7 @@ class FakeCluster(NullCluster):
         self.leads: str | None = "n1"
 
     def abilities(self) -> Mapping[str, str | None]:
-        return dict.fromkeys(VERBS)
+        return dict.fromkeys(ABILITIES)
 
     async def up(self, report: Callable[[str], None]) -> None:
         self._note("up")

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from chaos.kernel.clock import Clock
 from chaos.model.errors import SplitbrainError
-from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, WIPE, Action
+from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, SHAPE, STOP, WIPE, Action
 from clusters.base import Counts, Delivery, Failed, QueueOptions, Unknown
 from clusters.brokers.amqp import close_connection, open_connection
 from clusters.brokers.rabbitmq import PORT
@@ -29,6 +30,7 @@ from tests.docker.cluster import Seen, all_serve, new_run, setup, until
 pytestmark = pytest.mark.docker
 
 SECOND = 10**9
+MS = 10**6
 QUEUE = "jobs #1"
 
 
@@ -39,6 +41,7 @@ class World:
     run: str
     settings: Mapping[str, Any]
     loop: asyncio.Runner
+    clock: Clock
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self.loop.run(work)
@@ -57,7 +60,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         try:
             loop.run(cluster.up(print))
             loop.run(cluster.declare(QUEUE))
-            yield World(cluster, seen, run, given.settings, loop)
+            yield World(cluster, seen, run, given.settings, loop, given.clock)
         finally:
             loop.run(cluster.down())
     assert docker.clean(run) == [], "down left nothing"
@@ -287,6 +290,46 @@ def test_loss_and_a_cut_of_clients_and_of_a_service(world: World) -> None:
     world.do(main())
 
 
+SHAPES: dict[str, dict[str, Any]] = {
+    "delay": {"delay": 50 * MS, "jitter": 10 * MS},
+    "loss": {"loss": 0.3},
+    "corrupt": {"corrupt": 0.3},
+    "duplicate": {"duplicate": 0.5},
+    "reorder": {"delay": 50 * MS, "reorder": 0.5},
+    "rate": {"rate": 20_000},
+}
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_packets_hurt_in_every_way_and_only_slower_for_it(world: World, kind: str) -> None:
+    cluster = world.cluster
+
+    async def main() -> None:
+        links = [["n1", "n2"], ["n2", "n1"], ["n1", "n3"], ["n3", "n1"], ["n1", "clients"]]
+        action = Action(SHAPE, ("n1",), {"links": links, **SHAPES[kind]})
+        if any(cluster.abilities()[one] for one in action.needs()):
+            with pytest.raises(SplitbrainError, match=r"cannot be done here: n[123]: the kernel has no sch_netem"):
+                await cluster.inject("s1", action)
+            return
+        begun = world.clock.now()
+        injected = await cluster.inject("s1", action)
+        print(f"{kind}: in force after {(max(injected.times.values()) - begun) / MS:.0f} ms")
+        client = await cluster.connect("n1", "test")
+        for _ in range(5):
+            await asyncio.wait_for(asyncio.gather(*(client.publish(QUEUE, b"x" * 1000) for _ in range(20))), 60)
+        await client.close()
+        begun = world.clock.now()
+        undone = await cluster.undo("s1")
+        print(f"{kind}: healed after {(max(undone.times.values()) - begun) / MS:.0f} ms; {undone.evidence}")
+        assert undone.bit is True, undone.evidence
+        for node in cluster.nodes:
+            left = world.container(node).exec_run(["sh", "-c", "nft list tables; tc qdisc show"]).output.decode()
+            assert "splitbrain" not in left
+            assert "5350:" not in left
+
+    world.do(main())
+
+
 def test_a_node_without_clients_among_nodes_whose_links_flap(world: World) -> None:
     cluster = world.cluster
 
@@ -346,7 +389,8 @@ def test_a_consumer_that_the_broker_cancels_is_a_lost_client(world: World) -> No
 
 def test_what_cannot_be_done_is_refused_with_the_reason(world: World) -> None:
     cluster = world.cluster
-    assert {verb for verb, why in cluster.abilities().items() if why} == {POWER_OFF, WIPE}
+    refused = {verb for verb, why in cluster.abilities().items() if why}
+    assert refused - {"shape.delay", "shape.jitter", "shape.reorder"} == {POWER_OFF, WIPE}  # those hang on the kernel
     for action, problem in [
         (Action(POWER_OFF, ("n1",)), "power-off cannot be done here: a container shares its host's page cache"),
         (Action(KILL, ("n9",)), "no node 'n9'; known: n1, n2, n3"),

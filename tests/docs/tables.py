@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.model import registry
-from chaos.model.schedule import VERBS
+from chaos.model.schedule import ABILITIES, VERBS
 from chaos.model.settings import Setting, resolve
 from chaos.search.prove.protocols import PROTOCOLS
 from clusters.hosts.base import Image
@@ -24,6 +24,7 @@ from nemesis.timing import timing
 from tests.docs.pages import name, pages
 
 MADE = re.compile(r"^<!-- made: (.+?) -->\n(.*?)^<!-- /made -->$", re.MULTILINE | re.DOTALL)
+HANG_ON_THE_KERNEL = ("shape.delay",)
 TIMING = tuple(setting.name for setting in timing(every="1s", for_="1s"))
 
 
@@ -68,8 +69,11 @@ def nemeses() -> str:
     for thing in registry.names(registry.NEMESES):
         nemesis: Any = registry.find(registry.NEMESES, thing)
         verbs = nemesis().verbs(resolve(nemesis.settings, {}, thing))
-        assert all(verb in VERBS for verb in verbs)
+        assert all(verb in ABILITIES for verb in verbs)
         docker = "no" if any(verb in refused for verb in verbs) else "yes"
+        if any(verb in HANG_ON_THE_KERNEL for verb in verbs):
+            docker = "as far as the kernel can"
+        verbs = tuple(verb for verb in verbs if verb in VERBS)
         rows.append(
             (f"[`{thing}`](#{thing})", nemesis.meaning, ", ".join(f"`{verb}`" for verb in verbs), "yes", docker)
         )

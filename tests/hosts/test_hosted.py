@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chaos.model.errors import BadInput, SplitbrainError
-from chaos.model.schedule import CUT, KILL, LOSS, VERBS, Action
+from chaos.model.schedule import ABILITIES, CUT, KILL, LOSS, SHAPE, Action
 from chaos.model.settings import resolve
 from clusters.agent.link import AgentLink, Offset
 from clusters.base import Counts, Injected, LeaderView, Undone, Unknown
@@ -87,6 +87,40 @@ def rule(direction: str, peer: int, ports: list[int] | None = None) -> dict[str,
             {"n3": {"rules": [rule("in", 1)], "probability": 0.1}},
         ),
         (Action(KILL, ("n1", "n3"), {}), {"n1": {}, "n3": {}}),
+        (  # what waits does so where it is sent, what is lost is dropped where it comes in
+            Action(SHAPE, ("n1",), {"links": [["n1", "n2"], ["n2", "n1"]], "delay": 5, "jitter": 0}),
+            {
+                "n1": {"send": [rule("out", 2)], "drop": [], "delay": 5, "instead": []},
+                "n2": {"send": [rule("out", 1)], "drop": [], "delay": 5, "instead": []},
+            },
+        ),
+        (
+            Action(SHAPE, ("n1",), {"links": [["n1", "n2"]], "loss": 0.5, "service": "replication"}),
+            {"n2": {"send": [], "drop": [rule("in", 1, PORTS)], "loss": 0.5, "instead": []}},
+        ),
+        (  # and that it came corrupt, or too early, its receiver knows
+            Action(SHAPE, ("n1",), {"links": [["n1", "n2"]], "corrupt": 0.5}),
+            {
+                "n1": {"send": [rule("out", 2)], "drop": [], "corrupt": 0.5, "instead": []},
+                "n2": {"send": [], "drop": [rule("in", 1)], "corrupt": 0.5, "instead": []},
+            },
+        ),
+        (
+            Action(SHAPE, ("n1",), {"links": [["n1", "clients"]], "loss": 0.5, "rate": 7}),
+            {
+                "n1": {
+                    "send": [rule("out", 254, [5672])],
+                    "drop": [rule("out", 254, [5672])],
+                    "loss": 0.5,
+                    "rate": 7,
+                    "instead": [],
+                }
+            },
+        ),
+        (
+            Action(SHAPE, ("n1",), {"links": [["clients", "n1"]], "loss": 0.5}),
+            {"n1": {"send": [], "drop": [rule("in", 254, [5672])], "loss": 0.5, "instead": []}},
+        ),
     ],
 )
 def test_what_each_node_is_told(action: Action, told: dict[str, Any]) -> None:
@@ -94,6 +128,41 @@ def test_what_each_node_is_told(action: Action, told: dict[str, Any]) -> None:
     injected = asyncio.run(one.inject("f1", action))
     assert {node: agent.told[0][1]["args"] for node, agent in agents.items() if agent.told} == told
     assert injected == Injected(dict.fromkeys(told, 5), "; ".join(f"{node}: yes" for node in told))
+
+
+def test_where_a_kernel_has_no_netem_what_can_be_done_otherwise_is_and_the_rest_refused() -> None:
+    one, agents, _ = cluster({})
+    one._instead["corrupt"] = None
+    one._unable["shape.delay"] = "n2: the kernel has no sch_netem"
+    links = {"links": [["n1", "n2"]]}
+    asyncio.run(one.inject("f1", Action(SHAPE, ("n1",), {**links, "corrupt": 0.5})))
+    told = {"send": [], "drop": [rule("in", 1)], "corrupt": 0.5, "instead": ["corrupt"]}
+    assert {node: agent.told[0][1]["args"] for node, agent in agents.items() if agent.told} == {"n2": told}
+    with pytest.raises(SplitbrainError, match=r"^shape.delay cannot be done here: n2: the kernel has no sch_netem$"):
+        asyncio.run(one.inject("f2", Action(SHAPE, ("n1",), {**links, "delay": 5})))
+
+
+def test_what_clients_send_is_only_lost() -> None:
+    action = Action(SHAPE, ("n1",), {"links": [["clients", "n1"]], "delay": 5, "rate": 7})
+    with pytest.raises(
+        SplitbrainError, match=r"^delay and rate: not of what clients send, whose end is no node of ours"
+    ):
+        asyncio.run(cluster({})[0].inject("f1", action))
+
+
+def test_what_is_done_to_packets_bites_if_each_part_did_somewhere() -> None:
+    def parts(**seen: bool) -> dict[str, Any]:
+        told = {**probe(SHAPE, any(seen.values())), "parts": seen}
+        return {"inject": {"evidence": ""}, "undo": {"probes": [told]}}
+
+    async def bit(first: dict[str, Any], second: dict[str, Any]) -> bool | None:
+        one, _, _ = cluster({"n1": first, "n2": second})
+        links = {"links": [["n1", "n2"], ["n2", "n1"]], "rate": 7, "loss": 0.1}
+        await one.inject("f1", Action(SHAPE, ("n1", "n2"), links))
+        return (await one.undo("f1")).bit
+
+    assert asyncio.run(bit(parts(loss=False, rate=True), parts(loss=True, rate=False))) is True
+    assert asyncio.run(bit(parts(loss=False, rate=True), parts(loss=False, rate=True))) is False
 
 
 def probe(verb: str, bit: bool | None) -> dict[str, Any]:
@@ -221,7 +290,7 @@ def test_of_two_leaders_without_terms_it_is_the_first_for_as_long_as_it_says_so(
 
 def test_abilities_are_known_before_it_is_up() -> None:
     abilities = cluster({})[0].abilities()
-    assert set(abilities) == set(VERBS)
+    assert set(abilities) == set(ABILITIES)
     assert [verb for verb, why in abilities.items() if why] == ["power-off", "wipe"]
 
 

@@ -100,7 +100,7 @@ def test_flags_alone_and_on_top_of_a_file(tmp_path: Path, monkeypatch: pytest.Mo
     ("hosts", "problem"),
     [
         ('user = "x"\n', "hosts.toml:1: host: no hosts: write for each a table [[host]]"),
-        ('[[host]]\nport = 1\n', "hosts.toml:1: host[0].address: missing: the host's name or address"),
+        ("[[host]]\nport = 1\n", "hosts.toml:1: host[0].address: missing: the host's name or address"),
         ('[[host]]\naddress = "a@b"\n', "hosts.toml:2: host[0].address: 'a@b' is not a host's name or address"),
         ('[[host]]\naddress = "a"\nport = 0\n', "hosts.toml:3: host[0].port: 0 is out of range"),
         ('[[host]]\naddress = "a"\n[[host]]\naddress = "a"\n', "hosts.toml:4: host[1].address: a is there twice"),

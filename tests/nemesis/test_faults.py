@@ -12,7 +12,7 @@ from chaos.model.schedule import Action, Fault
 from chaos.model.settings import BadKey, resolve
 from nemesis.base import Nemesis, View
 from nemesis.clock import Clock
-from nemesis.packets import Loss
+from nemesis.packets import Loss, Packets
 from nemesis.process import Kill, Pause, PowerOff, Restart, Wipe
 
 S = 1_000_000_000
@@ -56,7 +56,7 @@ def test_a_process_beside_the_broker_is_hurt_where_it_is_named(nemesis: type[Nem
         assert (fault.args, action.process, len(action.nodes)) == (args, process, 2)
 
 
-@pytest.mark.parametrize("nemesis", [Kill, Pause, Restart, PowerOff, Wipe, Clock, Loss])
+@pytest.mark.parametrize("nemesis", [Kill, Pause, Restart, PowerOff, Wipe, Clock, Loss, Packets])
 def test_only_the_targets_that_are_listed_are_hurt(nemesis: type[Nemesis]) -> None:
     assert Counter(fault.target for fault in plan(nemesis, targets="leader,n1+n3")[:20]) == {"leader": 10, "n1+n3": 10}
     with pytest.raises(BadKey, match=r"^targets: there is no node 'n4'"):
@@ -113,3 +113,43 @@ def test_a_single_node_has_links_to_clients_only() -> None:
     with pytest.raises(BadKey, match=r"^clients: the only links of a single node"):
         plan(Loss, ("n1",))
     assert plan(Loss, ("n1",), clients=True)
+
+
+def test_packets_are_hurt_in_one_way_at_a_time_and_in_each() -> None:
+    told: dict[str, Any] = {"latency": "80ms", "spread": "10ms", "rate": "20kB", "loss": 0.3, "corrupt": 0.01}
+    faults = plan(Packets, **told)
+    besides = {"service": None, "clients": False}
+    assert {fault.kind: dict(fault.args) for fault in faults} == {
+        "delay": {"delay": S * 8 // 100, "jitter": S // 100, **besides},
+        "loss": {"loss": 0.3, **besides},
+        "corrupt": {"corrupt": 0.01, **besides},
+        "duplicate": {"duplicate": 0.2, **besides},
+        "reorder": {"delay": S * 8 // 100, "reorder": 0.25, **besides},
+        "rate": {"rate": 20_000, **besides},
+    }
+    fault = Fault("p", "packets", "delay", 0, S, "n2", args={"delay": 5, "jitter": 0, "clients": True, "service": "x"})
+    args = {"links": links("12 21 23 2c 32"), "service": "x", "delay": 5}
+    assert Packets().resolve(fault, View(THREE, None)) == (Action("shape", ("n2",), args),)
+    with pytest.raises(ValueError, match="its args say nothing of what becomes of packets"):
+        Packets().resolve(Fault("p", "packets", "delay", 0, S, "n2", args={"clients": True}), View(THREE, None))
+
+
+def test_what_packets_need_of_a_cluster_hangs_on_what_becomes_of_them() -> None:
+    options = resolve(Packets.settings, {"kinds": "loss,delay", "spread": 0}, "")
+    assert Packets().verbs(options) == ("shape", "shape.delay", "shape.loss")
+    assert Packets().verbs({"rate": 5, "clients": False}) == ("shape", "shape.rate")
+    assert Action("shape", ("n1",), {"links": [], "rate": 5, "jitter": 0}).needs() == ("shape", "shape.rate")
+    assert Action("cut", ("n1",), {"links": []}).needs() == ("cut",)
+
+
+@pytest.mark.parametrize(
+    ("told", "problem"),
+    [
+        ({"spread": "1s"}, "^spread: packets cannot come before they are sent"),
+        ({"rate": "fast"}, "rate: 'fast' is not a size"),
+        ({"kinds": "slow"}, "kinds: 'slow' is not one of them"),
+    ],
+)
+def test_packets_that_cannot_be_hurt_so(told: dict[str, Any], problem: str) -> None:
+    with pytest.raises(BadKey, match=problem):
+        plan(Packets, **told)

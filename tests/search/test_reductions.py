@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.model.schedule import Fault
 from chaos.scenario import Scenario, loads
 from chaos.search import reductions
 from chaos.search.reductions import below
@@ -119,6 +120,30 @@ def test_links_that_flap_are_cut_for_good_or_flap_at_a_named_node() -> None:
     assert {kind for kind, target, _ in said if target == "n5"} == {"one", "flapping"}
     both = replace(case, faults=(replace(flapping, kind="clients"), case.faults[0]))
     assert {one.faults[0].kind for one in reductions.one_fault(both)} == {"one", "clients", "flapping"}
+
+
+def test_faults_of_packets_do_less_until_it_is_next_to_nothing() -> None:
+    args = {"delay": 100_000_000, "jitter": 100_000_000, "rate": 50_000, "clients": True}
+    case = replace(loads(LISTED), faults=(Fault("p", "packets", "delay", S, S, "n1", args=args),))
+    said = [dict(one.faults[0].args) for one in reductions.weaker(case)]
+    assert said == [
+        {**args, "clients": False},
+        {**args, "delay": 12_500_000, "jitter": 12_500_000},
+        {**args, "delay": 50_000_000, "jitter": 50_000_000},
+        {"delay": 100_000_000, "rate": 50_000, "clients": True},
+        {**args, "jitter": 12_500_000},
+        {**args, "jitter": 50_000_000},
+        {"delay": 100_000_000, "jitter": 100_000_000, "clients": True},
+        {**args, "rate": 400_000},
+        {**args, "rate": 100_000},
+    ]
+    lossy = replace(case, faults=(Fault("l", "loss", "loss", S, S, "n1", args={"probability": 0.2, "clients": False}),))
+    steps = 0
+    while candidates := list(reductions.weaker(lossy)):
+        assert all(loads(one.dumps()) == one for one in candidates)
+        lossy, steps = candidates[-1], steps + 1
+        assert steps < 100
+    assert 0.001 <= lossy.faults[0].args["probability"] < 0.002
 
 
 def test_what_is_simple_already_has_nothing_simpler() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,13 @@ def test_a_seed_gives_the_same_digest_in_every_process(tmp_path: object) -> None
     ]
     assert digests[0] == digests[1]
     assert digests[0][0] != digests[0][1]
+
+
+@pytest.mark.parametrize("kind", ["delay", "loss", "corrupt", "duplicate", "reorder", "rate"])
+def test_packets_hurt_in_any_way_are_met_and_break_no_promise(kind: str) -> None:
+    nemeses: list[str | dict[str, Any]] = [{"name": "packets", "kinds": [kind], "clients": True}, "partition"]
+    judged = judge_all([data(seed, nemeses=nemeses, time="30s") for seed in (1, 2)])
+    assert [(one.verdict, dict(one.why)) for one in judged] == [(Verdict.VALID, {})] * 2
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

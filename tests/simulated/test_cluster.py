@@ -8,7 +8,7 @@ from chaos.kernel.clock import SECOND
 from chaos.kernel.real import RealClock
 from chaos.kernel.streams import Streams
 from chaos.model.errors import BadInput, SplitbrainError
-from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, VERBS, Action
+from chaos.model.schedule import ABILITIES, CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, Action
 from clusters.base import Setup, Unknown, services
 from clusters.simulated.cluster import SimulatedCluster
 from clusters.simulated.quorum.queue import QuorumQueue
@@ -17,7 +17,7 @@ from tests.simulated.made import Watcher, cut, drain, outcome, seconds, served, 
 
 def test_every_verb_can_be_done() -> None:
     async def main(cluster: SimulatedCluster, watcher: Watcher) -> None:
-        assert dict(cluster.abilities()) == dict.fromkeys(VERBS)
+        assert dict(cluster.abilities()) == dict.fromkeys(ABILITIES)
 
     simulate(main)
 

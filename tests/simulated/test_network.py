@@ -3,7 +3,8 @@ from collections.abc import Callable
 from chaos.kernel.clock import MILLISECOND, SECOND
 from chaos.kernel.streams import Streams
 from chaos.kernel.virtual import VirtualLoop
-from clusters.simulated.network import Connection, Datagrams, Message, Network
+from clusters.simulated.network import Connection, Datagrams, Link, Message, Network
+from clusters.simulated.shaping import HEADERS, Shape
 
 PATIENCE = 10 * SECOND
 
@@ -179,6 +180,97 @@ def test_one_link_does_not_reshuffle_another() -> None:
         return [time for time, _, _ in ends.seen]
 
     assert arrivals(True) == arrivals(False)
+
+
+def shaped(shape: Shape, count: int = 200, size: int = 1, every: int = MILLISECOND) -> tuple[Ends, Link, list[int]]:
+    """Messages from "a" to "b" on a link of that shape; and how long each took."""
+    loop, network = made()
+    ends = Ends(network, loop)
+    link = network.link("a", "b", "replication")
+    link.shape("f", shape)
+    for number in range(count):
+        loop.at(number * every, ends.connection.send, 0, (number, b"." * size))
+    run(loop, 100 * SECOND)
+    assert ends.messages() == list(range(count)), "TCP keeps the order, and loses and doubles nothing"
+    return ends, link, [time - number * every for number, (time, _, _) in enumerate(ends.seen)]
+
+
+def test_a_delay_give_or_take_is_met_by_each_segment_and_those_behind_wait() -> None:
+    _, link, took = shaped(Shape(delay=100 * MILLISECOND, jitter=20 * MILLISECOND))
+    assert min(took) > 80 * MILLISECOND
+    assert max(took) < 140 * MILLISECOND
+    assert link.shaping is not None
+    assert link.shaping.delayed == 200
+
+
+def test_packets_ahead_and_twice_are_hidden_by_tcp() -> None:
+    _, link, took = shaped(Shape(delay=50 * MILLISECOND, reorder=0.25, duplicate=0.25))
+    assert link.shaping is not None
+    assert 30 < link.shaping.early < 70
+    assert 30 < link.shaping.doubled < 70
+    assert link.shaping.delayed == 200 - link.shaping.early
+    assert sum(time > 40 * MILLISECOND for time in took) > 190, "who is ahead waits for those before it"
+
+
+def test_a_rate_lets_so_many_bytes_through_and_the_rest_waits() -> None:
+    _, link, took = shaped(Shape(rate=100_000), count=20, size=1000 - HEADERS - 8)
+    for number, time in enumerate(took):  # 10 ms each
+        assert (number + 1) * 10 * MILLISECOND <= time + number * MILLISECOND < (number + 2) * 10 * MILLISECOND
+    assert link.shaping is not None
+    assert link.shaping.held == 19
+
+
+def test_what_waited_goes_at_once_when_the_fault_is_over() -> None:
+    loop, network = made()
+    ends = Ends(network, loop)
+    link = network.link("a", "b", "replication")
+    shaping = link.shape("f", Shape(rate=1000))
+    for number in range(50):
+        loop.at(number, ends.connection.send, 0, (number, b"." * 1000))
+    loop.at(3 * SECOND, link.shape, "f", None)
+    loop.at(3 * SECOND + MILLISECOND, ends.connection.send, 0, (50, b""))
+    run(loop, 3 * SECOND - 1)
+    assert ends.messages() == [0, 1]
+    run(loop, 20 * SECOND)
+    assert ends.messages() == list(range(51))
+    assert ends.seen[-1][0] < 4.2 * SECOND
+    assert shaping.over
+
+
+def test_several_shapes_add_up_and_are_taken_away_one_by_one() -> None:
+    _, network = made()
+    link = network.link("a", "b", "replication")
+    first, second = (
+        Shape(delay=5, jitter=1, duplicate=0.5, rate=70),
+        Shape(delay=7, reorder=0.5, duplicate=0.5, rate=50),
+    )
+    link.shape("f", first)
+    shaping = link.shape("g", second)
+    assert shaping.shape == Shape(12, 1, 0.75, 0.5, 50)
+    link.shape("f", None)
+    assert shaping.shape == second
+    link.shape("g", None)
+    assert link.shaping is None
+
+
+def test_a_delay_beyond_the_patience_is_silence() -> None:
+    loop, network = made()
+    ends = Ends(network, loop)
+    network.link("a", "b", "replication").shape("f", Shape(delay=2 * PATIENCE))
+    ends.connection.send(0, (1,))
+    run(loop, 60 * SECOND)
+    assert (ends.seen[0][0], ends.messages()) == (PATIENCE, ["silent for too long"])
+
+
+def test_what_waits_on_a_machine_that_vanishes_is_gone() -> None:
+    loop, network = made()
+    ends = Ends(network, loop)
+    network.link("a", "b", "replication").shape("f", Shape(rate=1000))
+    for number in range(3):
+        loop.at(number, ends.connection.send, 0, (number, b"." * 1000))
+    loop.at(1500 * MILLISECOND, network.vanish, "a")
+    run(loop, 9 * SECOND)
+    assert ends.messages() == [0]
 
 
 def test_datagrams_are_lost_duplicated_and_reordered() -> None:

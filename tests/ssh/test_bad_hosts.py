@@ -154,9 +154,7 @@ def test_another_run_on_it_a_port_that_is_taken_and_no_python(untouched: Machine
         hosts.sh(2, "pkill -x python3")
     hosts.sh(2, "mv /usr/bin/python3 /usr/bin/python3.away")
     try:
-        assert refused(inventory) == (
-            f"n1 (root@{address}): it has no python3: apt-get install python3 there"
-        )
+        assert refused(inventory) == (f"n1 (root@{address}): it has no python3: apt-get install python3 there")
     finally:
         hosts.sh(2, "mv /usr/bin/python3.away /usr/bin/python3")
 
