@@ -12,6 +12,7 @@ from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.schedule import ABILITIES, Action
 from clusters.agent.link import AgentLink
 from clusters.base import (
+    LOG,
     PLAIN,
     QUEUE,
     Counts,
@@ -36,6 +37,7 @@ SAMPLE = 0.2  # seconds between samples of each node's views
 UP = 120.0  # seconds that a broker may take to serve
 LOG_LIMIT = 16 << 20  # bytes kept of a log
 _ANSWER = 5  # seconds that a publish may take while serving
+_PROBES = {QUEUE: "publish", LOG: "append"}  # what shows that a node serves, by the kind of client
 _LINES = 200  # lines never normal that are kept of a node
 _TAIL = 30
 _STALE = 10**9  # ns after which a claim to lead, not made again, is over
@@ -246,15 +248,14 @@ class HostedCluster:
         return dict(zip(self.nodes, answers, strict=True))
 
     async def _serves_now(self, node: str) -> str | None:
-        """A confirmed publish, or write, through the node; and every queue's replica there knows a leader."""
-        what = "publish" if QUEUE in self.serves else "write"
+        """A confirmed publish, append or write through the node; and every queue's replica there knows a leader."""
+        what = next((_PROBES[kind] for kind in self.serves if kind in _PROBES), "write")
         try:
             client = await self.connect(node, "splitbrain serving")
         except Unknown as error:
             return str(error)
         try:
-            probe = client.publish if QUEUE in self.serves else client.write
-            await asyncio.wait_for(probe(PROBE, b"serving?"), _ANSWER)
+            await asyncio.wait_for(getattr(client, what)(PROBE, b"serving?"), _ANSWER)
         except TimeoutError:
             return f"a {what} was not confirmed: no answer in {_ANSWER} s"
         except (Exception, asyncio.CancelledError) as error:

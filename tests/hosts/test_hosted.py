@@ -411,3 +411,30 @@ def test_verbs_that_make_no_sense_with_a_broker() -> None:
 def test_whether_a_node_sees_a_whole_cluster(answer: dict[str, Any], why: str | None) -> None:
     one, _, _ = cluster({"n1": {"ask": {"answer": answer}}})
     assert asyncio.run(one._formed("n1")) == why
+
+
+@pytest.mark.parametrize(("serves", "asked"), [(("queue",), "publish"), (("log",), "append"), (("lock",), "write")])
+def test_a_node_serves_what_its_broker_is_for(serves: tuple[str, ...], asked: str) -> None:
+    class Client:
+        async def close(self) -> None:
+            pass
+
+        def __getattr__(self, name: str) -> Any:
+            async def probe(queue: str, body: bytes) -> None:
+                done.append((name, queue, body))
+
+            return probe
+
+    done: list[tuple[str, str, bytes]] = []
+    one, _, _ = cluster({})
+    one.serves = serves
+
+    async def connect(node: str, name: str) -> Client:
+        return Client()
+
+    async def views(node: str) -> dict[str, Any]:
+        return {}
+
+    one.connect, one._views = connect, views  # type: ignore[method-assign]
+    assert asyncio.run(one._serves_now("n1")) is None
+    assert done == [(asked, "splitbrain.serving", b"serving?")]
