@@ -174,7 +174,8 @@ def lacking() -> Mapping[str, str]:
             if module in ("sch_htb", ""):
                 missing.update(dict.fromkeys(wanted, missing[module]))
                 break
-    _remove("lo")
+    if "sch_htb" not in missing:
+        _remove("lo")
     return missing
 
 

@@ -200,6 +200,13 @@ def test_what_a_kernel_lacks(monkeypatch: pytest.MonkeyPatch, fails: dict[str, s
         assert found[module] == f"the kernel has no {module}"
 
 
+def test_a_node_without_tc_says_so_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    why = "there is no tc command on the node (Debian package iproute2)"
+    assert dict(queues.lacking.__wrapped__()) == dict.fromkeys(("sch_htb", "", "sch_tbf", "sch_netem"), why)
+    queues.sweep()
+
+
 def test_what_is_not_allowed_is_not_lacking(monkeypatch: pytest.MonkeyPatch) -> None:
     Kernel(monkeypatch, netem="RTNETLINK answers: Operation not permitted")
     assert queues.lacking.__wrapped__() == {"sch_netem": "tc failed: RTNETLINK answers: Operation not permitted"}
