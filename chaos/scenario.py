@@ -34,13 +34,14 @@ from chaos.model.settings import (
 )
 from chaos.scenario_text import Origin, read_file, read_toml, write_toml
 from clusters.base import QUEUE
+from clusters.external import EXTERNAL
 from nemesis.timing import TIMES, needed, within
 
 SCHEMA = 1
 SIMULATED = "simulated"
 DOCKER = "docker"
 SSH = scenario_hosts.SSH
-MAX_NODES = {SIMULATED: 9, DOCKER: 7, SSH: 9}
+MAX_NODES = {SIMULATED: 9, DOCKER: 7, SSH: 9, EXTERNAL: 9}
 EARNED = "earned"  # the checker that judges what [expect] says
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -81,7 +82,7 @@ FAULTS = Setting("faults", choice("bite", "none", "any"), "bite", "whether each 
 class ClusterPart:
     """Which broker, in which version (None where there is no choice), on what, with how many nodes, told what.
     `image`: what its containers are made of, instead of what we would build. `hosts`: what `[cluster.ssh]` says, with
-    every setting at its value."""
+    every setting at its value; or the addresses of a broker of the user's own."""
 
     broker: str
     version: str | None
@@ -133,6 +134,8 @@ class Scenario:
         """As TOML with every value written out, which loads back as an equal scenario."""
         cluster = self.cluster
         broker = cluster.broker if cluster.version is None else f"{cluster.broker}@{cluster.version}"
+        names = _setting_names(cluster.broker, cluster.on)
+        settings = {name: value for name, value in cluster.settings.items() if name in names}
         nemeses = [{"name": part.name, **_written(registry.NEMESES, part.name, part.options)} for part in self.nemeses]
         checkers: dict[str, Any] = {}
         for name, options in self.checkers.items():
@@ -150,8 +153,8 @@ class Scenario:
                     "on": cluster.on,
                     **({"image": cluster.image} if cluster.image is not None else {}),
                     "nodes": cluster.nodes,
-                    "settings": _written(_group(cluster.on), cluster.broker, cluster.settings),
-                    **({SSH: scenario_hosts.written(cluster.hosts)} if cluster.hosts else {}),
+                    "settings": _written(_group(cluster.on), cluster.broker, settings),
+                    **(scenario_hosts.written(cluster.hosts) if cluster.hosts else {}),
                 },
                 "workload": {
                     "name": self.workload.name,
@@ -257,7 +260,7 @@ def _resolve(data: dict[str, Any]) -> Scenario:
 
 def _cluster(table: dict[str, Any]) -> ClusterPart:
     where = "cluster"
-    known = ("broker", "on", "image", "nodes", "settings", SSH)
+    known = ("broker", "on", "image", "nodes", "settings", SSH, EXTERNAL)
     for key in table:
         if key not in known:
             raise BadKey(f"{where}.{key}", f"unknown key {key!r}; {did_you_mean(key, known)}")
@@ -269,18 +272,20 @@ def _cluster(table: dict[str, Any]) -> ClusterPart:
         raise BadKey(f"{where}.broker", f"no {broker!r} among the brokers; {did_you_mean(broker, brokers)}")
     places = tuple(_places(broker))
     image = _convert(f"{where}.image", IMAGE, table)
-    usual = DOCKER if image is not None and DOCKER in places else SSH if SSH in table and SSH in places else places[0]
+    hinted = [DOCKER] * (image is not None) + [place for place in (SSH, EXTERNAL) if place in table]
+    usual = next((place for place in hinted if place in places), places[0])
     on = _convert(f"{where}.on", Setting("on", _place_of(broker, places), usual, ""), table)
     if image is not None and on != DOCKER:
         problem = f"containers are made of an image, and this cluster is {_on(on)}"
         raise BadKey(f"{where}.image", f"{problem}; {_instead(broker, places)}")
     hosts = scenario_hosts.understand(table, on)
-    usual_nodes = len(hosts["host"]) if hosts else NODES.default
+    usual_nodes = len(hosts[scenario_hosts.ADDRESSES if on == EXTERNAL else "host"]) if hosts else NODES.default
     nodes = _convert(
         f"{where}.nodes", replace(NODES, convert=integer(low=1, high=MAX_NODES[on]), default=usual_nodes), table
     )
     if hosts and nodes != usual_nodes:
-        raise BadKey(f"{where}.nodes", f"{nodes}, and there are {usual_nodes} hosts: each is a node, so take it out")
+        there = f"{usual_nodes} {'addresses' if on == EXTERNAL else 'hosts'}"
+        raise BadKey(f"{where}.nodes", f"{nodes}, and there are {there}: each is a node, so take it out")
     cls = registry.find(_group(on), broker)
     versions: tuple[str, ...] = getattr(cls, "versions", ())
     if at and version not in versions:
@@ -290,7 +295,10 @@ def _cluster(table: dict[str, Any]) -> ClusterPart:
         version = versions[0] if versions else ""
     given = _table(table, "settings", where)
     for name in given:
-        if name not in {setting.name for setting in cls.settings}:
+        if name not in _setting_names(broker, on):
+            if on == EXTERNAL and name in _setting_names(broker, DOCKER):
+                problem = f"{name!r} is for whoever starts the broker, and this one is your own; take it out"
+                raise BadKey(f"{where}.settings.{name}", problem)
             for other in places:
                 if other != on and name in _setting_names(broker, other):
                     problem = f"{name!r} is a setting of {broker!r} {_on(other)} only; this cluster is {_on(on)}"
@@ -310,8 +318,11 @@ def _places(broker: str) -> Iterator[str]:
     if broker in registry.names(registry.BROKERS):
         yield DOCKER
         with suppress(SplitbrainError):  # one that cannot be loaded here
-            if hasattr(registry.find(registry.BROKERS, broker), "bare"):
+            found = registry.find(registry.BROKERS, broker)
+            if hasattr(found, "bare"):
                 yield SSH
+            if hasattr(found, "product"):
+                yield EXTERNAL
 
 
 def _place_of(broker: str, places: tuple[str, ...]) -> Callable[[object], str]:
@@ -333,7 +344,8 @@ def _group(on: str) -> str:
 
 def _setting_names(broker: str, on: str) -> set[str]:
     try:
-        return {setting.name for setting in registry.find(_group(on), broker).settings}
+        found = registry.find(_group(on), broker)
+        return {setting.name for setting in found.settings if on != EXTERNAL or setting.name in found.asked}
     except SplitbrainError:  # one that cannot be loaded here has no settings to speak of
         return set()
 

@@ -14,6 +14,7 @@ from chaos.model.errors import BadInput
 from chaos.model.settings import BadKey
 from chaos.scenario import SCHEMA, SSH, Scenario, understand
 from chaos.scenario_text import Origin, read_file, set_key
+from clusters.external import EXTERNAL
 from clusters.hosts.inventory import parse_node
 
 EXAMPLE = "splitbrain run --broker rabbitmq-quorum --nemesis partition,kill --time 60s"
@@ -36,6 +37,7 @@ def from_flags(
     image: str | None = None,
     node: Sequence[str] = (),
     inventory: str | None = None,
+    address: Sequence[str] = (),
     nodes: int | str | None = None,
     nemesis: str | None = None,
     workload: str | None = None,
@@ -47,7 +49,8 @@ def from_flags(
 ) -> Scenario:
     """A scenario from the command line alone, or a file's with what the flags change.
 
-    `node` are hosts over SSH, user@address:port, in the order of the nodes; `inventory` is a file of them.
+    `node` are hosts over SSH, user@address:port, in the order of the nodes; `inventory` is a file of them;
+    `address` are those of a broker of the user's own.
     `nemesis` is a list joined with commas that replaces the file's nemeses and faults ("none": none). `sets` are
     KEY=VALUE with dotted keys (`workload.rate=500`, `nemesis[0].every=5s` or `nemesis.partition.every=5s`), the value
     being TOML or else text. `able` raises BadKey for a scenario that could be read and yet cannot be run. Raises
@@ -64,6 +67,8 @@ def from_flags(
         _Flag("--node", "cluster.ssh.host", [_host(word) for word in node] or None),
         _Flag("--inventory", "cluster.on", SSH if inventory is not None and on is None else None),
         _Flag("--inventory", "cluster.ssh.inventory", None if inventory is None else str(Path(inventory).absolute())),
+        _Flag("--address", "cluster.on", EXTERNAL if address and on is None else None),
+        _Flag("--address", "cluster.external", list(address) or None),
         _Flag("--nodes", "cluster.nodes", nodes),
         _Flag("--nemesis", "nemesis", nemeses),
         _Flag("--nemesis", "fault", None if nemeses is None else []),

@@ -1,4 +1,5 @@
-"""Which hosts a scenario's cluster is on, where they are not made for the run: `[cluster.ssh]`, or an inventory."""
+"""Where a scenario's cluster is that is not made for the run: on hosts over SSH, `[cluster.ssh]` or an inventory; or a
+broker of the user's own, at the addresses of `cluster.external`."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ from typing import Any
 from chaos.model.errors import BadInput
 from chaos.model.settings import BadKey, format_duration
 from chaos.scenario_text import read_file
+from clusters.external import EXTERNAL, address
 from clusters.hosts import inventory
 
 SSH = "ssh"
+ADDRESSES = "address"
 WHERE = "cluster.ssh"
 
 
@@ -38,7 +41,12 @@ def inline(data: dict[str, Any], folder: Path) -> None:
 
 
 def understand(table: dict[str, Any], on: str) -> dict[str, Any]:
-    """What `[cluster.ssh]` says, in a cluster on such hosts; nothing elsewhere. Raises BadKey."""
+    """What `[cluster.ssh]` says, in a cluster on such hosts; the addresses, in one of the user's own; else nothing.
+
+    Raises BadKey.
+    """
+    if EXTERNAL in table or on == EXTERNAL:
+        return _addresses(table, on)
     told = table.get(SSH, {})
     if not isinstance(told, dict):
         raise BadKey(WHERE, f"{told!r} is not a table; write [{WHERE}] and its keys below it")
@@ -49,9 +57,24 @@ def understand(table: dict[str, Any], on: str) -> dict[str, Any]:
     return inventory.understand(told, WHERE)
 
 
+def _addresses(table: dict[str, Any], on: str) -> dict[str, Any]:
+    key = f"cluster.{EXTERNAL}"
+    if on != EXTERNAL:
+        raise BadKey(key, f'the addresses of a broker of your own, and this cluster is {on}; write on = "{EXTERNAL}"')
+    told = table.get(EXTERNAL)
+    if not isinstance(told, list) or not told:
+        raise BadKey(key, f'where is it? an address a node: {EXTERNAL} = ["amqp://10.0.0.1", "amqp://10.0.0.2"]')
+    try:
+        return {ADDRESSES: [address(one) for one in told]}
+    except ValueError as error:
+        raise BadKey(key, str(error)) from None
+
+
 def written(hosts: Mapping[str, Any]) -> dict[str, Any]:
-    """The table again, as a person would write it."""
+    """What the cluster's table says of them, as a person would write it."""
+    if ADDRESSES in hosts:
+        return {EXTERNAL: hosts[ADDRESSES]}
     told = {key: value for key, value in hosts.items() if value is not None and key != "host"}
     told["silence"] = format_duration(hosts["silence"])
     own = [{key: value for key, value in host.items() if value is not None} for host in hosts["host"]]
-    return {**told, "host": own}
+    return {SSH: {**told, "host": own}}

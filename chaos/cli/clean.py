@@ -7,7 +7,9 @@ import click
 from chaos.cli import options
 from chaos.cli.output import print_json
 from chaos.model.errors import BadInput
+from chaos.model.op import INVOKE
 from chaos.scenario import SIMULATED, SSH, load
+from clusters import external
 from clusters.hosts import docker, ssh
 from clusters.hosts.inventory import inventory
 from results.store import RunDirectory, Store
@@ -50,6 +52,12 @@ def _one(directory: RunDirectory, force: bool) -> list[str]:
     on = directory.run().on
     if on == SIMULATED:
         return []  # a simulated cluster is gone with its process
+    if on == external.EXTERNAL:
+        if directory.running() and not force:
+            raise BadInput(f"{directory.id} is going on: stop it first, with Ctrl-C or SIGTERM, or say --force")
+        history = directory.history()
+        queues = [history.key[row] or "" for row in history.rows("publish", INVOKE).tolist()]
+        return external.clean(directory.id, load(directory.scenario).cluster.hosts["address"], queues)
     if on == SSH:
         if directory.running() and not force:
             raise BadInput(f"{directory.id} is going on: stop it first, with Ctrl-C or SIGTERM, or say --force")

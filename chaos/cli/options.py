@@ -32,10 +32,11 @@ as_json: Decorator = click.option("--json", "as_json", is_flag=True, help="One J
 _SCENARIO = (
     click.argument("scenario", required=False, type=click.Path(path_type=Path)),
     click.option("--broker", metavar="NAME[@VERSION]", help="The broker, such as rabbitmq-quorum@4.0."),
-    click.option("--on", metavar="WHERE", help="simulated, docker or ssh: what the cluster is made of."),
+    click.option("--on", metavar="WHERE", help="simulated, docker, ssh or external: what the cluster is made of."),
     click.option("--image", metavar="NAME", help="An image that is here, to make containers of."),
     click.option("--node", metavar="USER@HOST:PORT", multiple=True, help="A host over SSH; one for each node."),
     click.option("--inventory", metavar="FILE", help="A file of hosts over SSH."),
+    click.option("--address", metavar="URL", multiple=True, help="A node of a broker of your own: amqp[s]://HOST/VHOST."),
     click.option("--nodes", metavar="N", help="How many nodes."),
     click.option("--nemesis", metavar="A,B", help='What hurts the cluster, joined with commas; "none" for no faults.'),
     click.option("--workload", metavar="NAME", help="What is asked of it."),

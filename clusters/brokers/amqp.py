@@ -12,7 +12,9 @@ import itertools
 import logging
 import os
 import re
+import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import aio_pika
@@ -84,17 +86,43 @@ def _is_orphan(context: dict[str, Any]) -> bool:
     return type(context.get("exception")).__module__.partition(".")[0] in _LIBRARIES
 
 
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Where a broker is reached, and as whom; `tls` for an encrypted connection."""
+
+    host: str
+    port: int
+    vhost: str = "/"
+    user: str = "guest"
+    password: str = field(default="guest", repr=False)
+    tls: ssl.SSLContext | None = None
+
+
 async def open_connection(
     address: str, port: int, name: str, timeout: float = TIMEOUT, heartbeat: int = HEARTBEAT
 ) -> AbstractConnection:
-    """A plain connection; `timeout` and `heartbeat` in seconds. Raises Unknown."""
+    """A connection to a broker of ours; `timeout` and `heartbeat` in seconds. Raises Unknown."""
+    return await connect_as(Login(address, port), name, timeout, heartbeat)
+
+
+async def connect_as(
+    login: Login, name: str, timeout: float = TIMEOUT, heartbeat: int = HEARTBEAT
+) -> AbstractConnection:
+    """A connection; `timeout` and `heartbeat` in seconds. Raises Unknown."""
     pass_over_orphans(asyncio.get_running_loop())
     with doubtful("connect"):
         async with asyncio.timeout(timeout):
             return await aio_pika.connect(
-                f"amqp://guest:guest@{address}:{port}/?heartbeat={heartbeat}",
+                host=login.host,
+                port=login.port,
+                login=login.user,
+                password=login.password,
+                virtualhost=login.vhost,
+                ssl=login.tls is not None,
+                ssl_context=login.tls,
                 timeout=timeout,
                 client_properties={"connection_name": name},
+                heartbeat=str(heartbeat),
             )
     raise AssertionError("unreachable")
 
@@ -111,7 +139,12 @@ async def open_client(address: str, port: int, node: str, name: str, heartbeat: 
 
     Raises Unknown.
     """
-    client = AmqpClient(await open_connection(address, port, name, heartbeat=heartbeat), node)
+    return await ready_client(await open_connection(address, port, name, heartbeat=heartbeat), node)
+
+
+async def ready_client(connection: AbstractConnection, node: str) -> AmqpClient:
+    """A client on a connection, ready to publish. Raises Unknown."""
+    client = AmqpClient(connection, node)
     try:
         with doubtful("open a channel"):
             await client.open()

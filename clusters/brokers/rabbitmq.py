@@ -19,6 +19,7 @@ from chaos.model.settings import Setting, choice, duration
 from clusters.base import NO_ACKS, PLAIN, QUEUE, Cluster, QueueOptions, Setup
 from clusters.brokers.amqp import AmqpClient, close_connection, doubtful, open_client, open_connection
 from clusters.brokers.base import BROKER, CLIENTS, Broker, Command, QueueState
+from clusters.external import EXTERNAL, ExternalCluster
 from clusters.hosted import hosted
 from clusters.hosts.base import Bare, File, Image
 
@@ -53,6 +54,8 @@ class Rabbitmq(Broker, ABC):
     versions: ClassVar[Sequence[str]] = tuple(BASES)
     serves: ClassVar[Sequence[str]] = (QUEUE,)
     features: ClassVar[Sequence[str]] = (NO_ACKS,)
+    product: ClassVar[str] = "RabbitMQ"  # what one that is the user's own calls itself
+    asked: ClassVar[Sequence[str]] = ("heartbeat",)  # the settings that it is told too, since its clients have them
     services: ClassVar[Mapping[str, Sequence[int]]] = {CLIENTS: (PORT,), "replication": (DISTRIBUTION, EPMD)}
     never_normal: ClassVar[re.Pattern[str]] = re.compile(
         r"CRASH REPORT|crasher:|Supervisor .* (had|with) child .*(exit|terminated)|badmatch|badarg|function_clause"
@@ -71,7 +74,10 @@ class Rabbitmq(Broker, ABC):
     @classmethod
     def cluster(cls, setup: Setup, on: str) -> Cluster:
         """A cluster of it, for `clusters.make`. Raises BadInput for a kind of host that there is not."""
-        return hosted(setup, on, cls(setup.version or cls.versions[0], setup.settings))
+        broker = cls(setup.version or cls.versions[0], setup.settings)
+        if on == EXTERNAL:
+            return ExternalCluster(setup, setup.hosts["address"], cls.product, broker.arguments)
+        return hosted(setup, on, broker)
 
     def image(self) -> Image:
         return Image("rabbitmq", f"splitbrain/rabbitmq:{self.release}", BASES[self.release])

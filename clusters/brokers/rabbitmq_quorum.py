@@ -38,6 +38,7 @@ class RabbitmqQuorum(Rabbitmq):
     meaning: ClassVar[str] = "RabbitMQ quorum queues: real nodes, a queue replicated to as many as its group has"
     settings: ClassVar[Sequence[Setting]] = (*Rabbitmq.settings, GROUP_SIZE, DELIVERY_LIMIT, DEAD_LETTER_TIMEOUT)
 
+    asked: ClassVar[Sequence[str]] = (*Rabbitmq.asked, "initial_group_size", "delivery_limit")
     features: ClassVar[Sequence[str]] = (SINGLE_ACTIVE, DEAD_LETTERS, NO_ACKS)
 
     def files(self, node: str, nodes: Sequence[str]) -> Sequence[File]:

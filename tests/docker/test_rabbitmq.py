@@ -25,6 +25,7 @@ from clusters.faults.nftables import TABLE
 from clusters.hosted import HostedCluster
 from clusters.hosts import docker
 from clusters.hosts.engine import engine
+from tests.docker.cli import splitbrain
 from tests.docker.cluster import Seen, all_serve, new_run, setup, until
 
 pytestmark = pytest.mark.docker
@@ -144,6 +145,31 @@ def test_single_active_consumers_dead_letters_and_consumers_without_acknowledgem
         return took == wanted
 
     world.do(main())
+
+
+def test_a_broker_of_the_users_own_is_driven_and_checked_and_nothing_of_ours_stays(
+    world: World, tmp_path: Path
+) -> None:
+    addresses = [f"amqp://{world.cluster.address(node)}" for node in world.cluster.nodes]
+    told = ["--broker", "rabbitmq-quorum", *(word for address in addresses for word in ("--address", address))]
+    done = splitbrain(tmp_path, "run", *told, "--time", "5s", "--rate", "50")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"none lost of \d+ confirmed", done.stdout)
+    run = next(tmp_path.glob("splitbrain-runs/2*")).name
+    with pytest.raises(Failed, match="NO_ROUTE"):
+        world.do(published(world.cluster, f"splitbrain.{run}.q1"))
+    wrong = splitbrain(tmp_path, "run", *told, "--time", "5s", SPLITBRAIN_PASSWORD="wrong")
+    assert wrong.returncode == 255
+    assert "ACCESS_REFUSED" in wrong.stderr
+    assert "the login is guest's: set SPLITBRAIN_USER and SPLITBRAIN_PASSWORD" in wrong.stderr
+
+
+async def published(cluster: HostedCluster, queue: str) -> None:
+    client = await cluster.connect("n1", "test")
+    try:
+        await client.publish(queue, b"is there one?")
+    finally:
+        await client.close()
 
 
 def test_a_killed_leader_is_replaced_in_a_new_term_and_its_clients_are_told(world: World) -> None:
