@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from chaos.kernel.clock import SECOND
+from chaos.model.errors import BadInput
 from chaos.model.schedule import CLOCK
 from chaos.model.settings import Setting, choice, duration, integer, optional, text
 from clusters.agent.link import FOLDER
@@ -93,8 +94,12 @@ class Blazingmq(Broker):
 
     @classmethod
     def cluster(cls, setup: Setup, on: str) -> Cluster:
-        """A cluster of it, for `clusters.make`. Raises BadInput for a kind of host that there is not."""
-        return hosted(setup, on, cls(setup.settings))
+        """A cluster of it, for `clusters.make`. Raises BadInput for a kind of host, or a node to lead, that there is
+        not."""
+        made = hosted(setup, on, cls(setup.settings))
+        if (pinned := setup.settings["leader"]) not in (None, *made.nodes):
+            raise BadInput(f"setting `leader`: there is no node {pinned!r}; known: {', '.join(made.nodes)}")
+        return made
 
     def ready(self) -> None:
         """Raises SplitbrainError when the SDK is missing."""

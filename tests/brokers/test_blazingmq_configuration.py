@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from chaos.kernel.streams import Streams
+from chaos.model.errors import BadInput
 from chaos.model.settings import resolve
+from clusters.base import Setup
 from clusters.brokers.base import BROKER, REPORTER, Command, QueueState
 from clusters.brokers.blazingmq import Blazingmq
 from clusters.brokers.blazingmq_configuration import clusters, domain
+from tests.docker.cluster import RealClock, Seen
 
 NODES = ("n1", "n2", "n3")
 
@@ -60,6 +64,12 @@ def test_the_legacy_workflow_and_more_nodes() -> None:
 def test_who_may_lead(given: dict[str, Any], quorums: list[int]) -> None:
     told = [clusters(options(**given), node, NODES)["myClusters"][0]["elector"]["quorum"] for node in NODES]
     assert told == quorums
+
+
+def test_nobody_leads_who_is_not_there() -> None:
+    setup = Setup("r", "blazingmq", None, 3, options(leader="n4"), RealClock(), Streams(1), Seen())
+    with pytest.raises(BadInput, match="setting `leader`: there is no node 'n4'; known: n1, n2, n3"):
+        Blazingmq.cluster(setup, "docker")
 
 
 @pytest.mark.parametrize(
