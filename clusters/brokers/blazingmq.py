@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 from chaos.kernel.clock import SECOND
 from chaos.model.errors import BadInput
-from chaos.model.schedule import CLOCK
 from chaos.model.settings import Setting, choice, duration, integer, optional, text
 from clusters.agent.link import FOLDER
 from clusters.base import PLAIN, Cluster, QueueOptions, Setup, Unknown
@@ -67,9 +66,6 @@ class Blazingmq(Broker):
     services: ClassVar[Mapping[str, Sequence[int]]] = {CLIENTS: (PORT,), "replication": (PORT,)}  # one port for all
     scopes: ClassVar[Sequence[str]] = (ELECTOR,)
     needs: ClassVar[Mapping[str, str]] = {PROGRAM: "the broker"}
-    unable: ClassVar[Mapping[str, str]] = {
-        CLOCK: "a BlazingMQ broker does not say what time it believes it is, so nobody could see that its clock is off"
-    }
     retires: ClassVar[Sequence[str]] = ("exit code 0", "exit code 11")
     exits: ClassVar[Mapping[str, str]] = {
         "exit code 0": "shut down in order, as a primary does that finds another leading",
@@ -121,13 +117,14 @@ class Blazingmq(Broker):
         path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         broker = (PROGRAM, "-h", node, "-d", "dc", ETC)
         environment = {"PATH": path, "PYTHONPATH": FOLDER}
-        reporter = ("python3", "-B", "-m", "clusters.reporters.blazingmq", node, SOCKET)
+        reporter = ("python3", "-B", "-m", "clusters.reporters.blazingmq", node, SOCKET, configuration.LOG)
         return {
             BROKER: Command(
                 broker,
                 {"PATH": path, "BMQ_PREFIX": HOME},
                 None,
                 OUTPUT,
+                clock="/dev/shm/splitbrain-clock",
                 restart=self._options["restart_delay"] / SECOND,
             ),
             REPORTER: Command(reporter, environment, None, f"{HOME}/reporter.log", restart=1.0),
@@ -137,7 +134,7 @@ class Blazingmq(Broker):
         return SOCKET
 
     def logs(self, node: str) -> Sequence[str]:
-        return (OUTPUT, f"{HOME}/reporter.log")
+        return (configuration.LOG, OUTPUT, f"{HOME}/reporter.log")
 
     async def connect(self, address: str, node: str, name: str) -> BlazingmqClient:
         return await open_client(address, PORT, node, DOMAIN, self._apps)

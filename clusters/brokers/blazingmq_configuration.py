@@ -13,6 +13,7 @@ from chaos.kernel.clock import MILLISECOND, SECOND
 from clusters.reporters.blazingmq import CLUSTER, DOMAIN, PORT
 
 LOGS = "/var/local/bmq/logs"
+LOG = f"{LOGS}/bmqbrkr.log"
 STORAGE = "/var/local/bmq/storage"
 NEVER = 100  # supporters, which no cluster of ours has
 
@@ -36,14 +37,15 @@ def broker(options: Mapping[str, Any], node: str) -> dict[str, Any]:
             "allocatorType": "NEWDELETE",
             "allocationLimit": 1 << 35,
             "logController": {
-                "fileName": f"{LOGS}/bmqbrkr.log.%T.%p",
+                "fileName": LOG,
                 "fileMaxAgeDays": 10,
                 "rotationBytes": 1 << 28,
                 "logfileFormat": "%d (%t) %s %F:%l %m\n",
                 "consoleFormat": "%d (%t) %s %F:%l %m\n",
                 "loggingVerbosity": "INFO",
-                "consoleSeverityThreshold": "INFO",
-                "categories": ["BMQBRKR:INFO:green", "BMQ*:INFO:green", "MQB*:INFO:green"],
+                "consoleSeverityThreshold": "ERROR",
+                # our own questions would be in it with their answers, ten times a second
+                "categories": ["BMQ*:INFO:green", "MQB*:INFO:green", "MQBA.ADMINSESSION:WARN:gray"],
                 "syslog": {"enabled": False, "appName": "BMQ", "logFormat": "", "verbosity": ""},
             },
         },

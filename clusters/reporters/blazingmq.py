@@ -12,11 +12,14 @@ says how many they are. A heartbeat that asks is answered. Clients say who they 
 from __future__ import annotations
 
 import json
+import re
 import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from clusters.reporters.server import Answer, serve
@@ -30,6 +33,7 @@ PATIENCE = 5.0  # seconds that the broker may take for an answer
 _CONTROL, _HEARTBEAT, _ALIVE = 1, 11, 12  # types of events
 _VERSION, _WORDS, _JSON = 0x40, 2, 0x20
 _LONGEST = 1 << 26
+_ASKED = re.compile(rb"^(\d\d[A-Z]{3}\d{4}_\d\d:\d\d:\d\d\.\d{3})\d* .*Received command", re.MULTILINE)
 _COMMAND = f"ENCODING JSON_COMPACT CLUSTERS CLUSTER {CLUSTER}"
 _STATUS, _STORED = f"{_COMMAND} STATUS", f"{_COMMAND} STORAGE DOMAIN {DOMAIN} QUEUE_STATUS"
 
@@ -129,12 +133,13 @@ def version(address: str) -> int:
 class Reporter:
     """Answers to the agent's questions, of the broker on this node. Raises OSError, ValueError."""
 
-    def __init__(self, node: str, address: str = "127.0.0.1", port: int = PORT) -> None:
-        self._node, self._address, self._port = node, address, port
+    def __init__(self, node: str, log: str, address: str = "127.0.0.1", port: int = PORT) -> None:
+        self._node, self._log, self._address, self._port = node, Path(log), address, port
         self._admin: Admin | None = None
 
     def answer(self, question: str) -> dict[str, Any]:
-        """`views`: of the elector and of each queue. `cluster`: which nodes are available, and why it is not ready."""
+        """`views`: of the elector and of each queue. `cluster`: which nodes are available, and why it is not ready.
+        `clock`: the broker's wall clock."""
         try:
             return {"process": "broker", **self._answer(question)}
         except (KeyError, TypeError, IndexError, AttributeError) as error:
@@ -155,7 +160,23 @@ class Reporter:
         if question == "cluster":
             status = self._ask(_STATUS)["clusterStatus"]
             return {"running": available(status), "wrong": unready(status)}
+        if question == "clock":
+            return {"os": self._clock()}
         return {"error": f"unknown question: {question}"}
+
+    def _clock(self) -> int:
+        """The broker's wall clock, ns since 1970, by the stamp of the line that it logs of our question."""
+        before = self._log.stat().st_size
+        self._ask(_STATUS)
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            with self._log.open("rb") as log:
+                log.seek(before)
+                if (line := _ASKED.search(log.read())) is not None:
+                    stamp = datetime.strptime(line[1].decode(), "%d%b%Y_%H:%M:%S.%f").replace(tzinfo=UTC)
+                    return round(stamp.timestamp() * 1000) * 1_000_000
+            time.sleep(0.005)
+        raise ValueError("the broker logged nothing of our question")
 
     def close(self) -> None:
         """End the connection to the broker, if there is one."""
@@ -237,8 +258,8 @@ def _name(description: str | None) -> str:
 
 
 @contextmanager
-def _asking(node: str) -> Iterator[Answer]:
-    reporter = Reporter(node)
+def _asking(node: str, log: str) -> Iterator[Answer]:
+    reporter = Reporter(node, log)
     try:
         yield reporter.answer
     finally:
@@ -246,4 +267,4 @@ def _asking(node: str) -> Iterator[Answer]:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[2], lambda: _asking(sys.argv[1]))
+    serve(sys.argv[2], lambda: _asking(sys.argv[1], sys.argv[3]))

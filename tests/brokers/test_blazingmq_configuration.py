@@ -111,7 +111,7 @@ def test_what_is_put_on_a_node_and_started_there() -> None:
         {"PATH": path, "BMQ_PREFIX": "/var/local/bmq"},
         None,
         "/var/local/bmq/output.log",
-        None,
+        "/dev/shm/splitbrain-clock",
         2.0,
     )
 

@@ -52,6 +52,7 @@ class FakeBroker:
         self.got: list[Any] = []
         self.beats: list[bytes] = []
         self.hang_up = False
+        self.log = Path("/dev/null")
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -79,6 +80,10 @@ class FakeBroker:
                 elif self.hang_up:
                     return
                 else:
+                    if self.log.is_file():
+                        with self.log.open("a") as log:
+                            log.write("21NOV2026_13:00:00.000 (7) INFO mqbs_x.cpp:1 something else\n")
+                            log.write("21NOV2026_13:00:01.250 (7) INFO mqba_application.cpp:875 Received command 'X'\n")
                     stored = "QUEUE_STATUS" in said["adminCommand"]["command"]
                     text = json.dumps(self.stored if stored else {"clusterStatus": self.status})
                     answer = {"rId": said["rId"], "adminCommandResponse": {"text": text}}
@@ -87,7 +92,7 @@ class FakeBroker:
 
 @contextmanager
 def reporter(broker: FakeBroker, node: str = "n1") -> Iterator[Reporter]:
-    made = Reporter(node, port=broker.port)
+    made = Reporter(node, str(broker.log), port=broker.port)
     try:
         yield made
     finally:
@@ -194,6 +199,21 @@ def test_a_broker_that_went_is_asked_anew_when_it_is_back() -> None:
         broker.hang_up = False
         broker.status["nodeStatuses"]["nodes"][2]["status"] = "E_UNAVAILABLE"
         assert one.answer("cluster") == {"process": "broker", "running": ["n1", "n2"], "wrong": None}
+
+
+def test_the_brokers_clock_is_that_of_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = FakeBroker()
+    broker.log = tmp_path / "log"
+    broker.log.write_text("01JAN2026_00:00:00.000 (7) INFO mqba_application.cpp:875 Received command 'of before'\n")
+    with reporter(broker) as one:
+        assert one.answer("clock") == {"process": "broker", "os": 1795266001_250_000_000}
+        monkeypatch.setattr("clusters.reporters.blazingmq.PATIENCE", 0.05)
+        one._log, broker.log = broker.log, Path("/dev/null")
+        with pytest.raises(ValueError, match="the broker logged nothing"):
+            one.answer("clock")
+        one._log = tmp_path / "none"
+        with pytest.raises(FileNotFoundError):
+            one.answer("clock")
 
 
 @pytest.mark.parametrize("nonsense", [["a list"], {"no": "status"}, status(partitionsInfo={"partitions": []})])
