@@ -25,6 +25,7 @@ from clusters.faults.nftables import TABLE
 from clusters.hosted import HostedCluster
 from clusters.hosts import docker
 from clusters.hosts.engine import engine
+from tests.docker import tls
 from tests.docker.cli import splitbrain
 from tests.docker.cluster import Seen, all_serve, new_run, setup, until
 
@@ -162,6 +163,17 @@ def test_a_broker_of_the_users_own_is_driven_and_checked_and_nothing_of_ours_sta
     assert wrong.returncode == 255
     assert "ACCESS_REFUSED" in wrong.stderr
     assert "the login is guest's: set SPLITBRAIN_USER and SPLITBRAIN_PASSWORD" in wrong.stderr
+
+
+def test_a_broker_of_the_users_own_over_tls_by_an_authority_that_is_named(world: World, tmp_path: Path) -> None:
+    pem = tls.certificate(tmp_path)
+    with tls.in_front_of(world.cluster.address("n1"), PORT, pem) as port:
+        told = ["--broker", "rabbitmq-quorum", "--address", f"amqps://{tls.LOOPBACK}:{port}/%2F", "--time", "3s"]
+        done = splitbrain(tmp_path, "run", *told, SPLITBRAIN_CA_FILE=str(pem))
+        assert done.returncode == 0, done.stdout + done.stderr
+        unknown = splitbrain(tmp_path, "run", *told)
+        assert unknown.returncode == 255
+        assert "name your authority's certificates by SPLITBRAIN_CA_FILE" in unknown.stderr
 
 
 async def published(cluster: HostedCluster, queue: str) -> None:
