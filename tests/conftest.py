@@ -13,6 +13,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("here", deadline=None)  # how long an example takes says more of the machine than of the code
+settings.load_profile("here")
 
 # Markers that stand for something a machine may not have.
 NEEDS = ("docker",)
