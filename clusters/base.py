@@ -210,7 +210,7 @@ class Observer(Protocol):
 
     def noticed(self, node: str, time: int, what: str, words: str) -> None:
         """Something of note on a node: `what` is "watchdog" (its agent undid faults by itself) or "session" (our way to
-        it was lost for a while); `time` on the run's clock."""
+        it was lost for a while), or what its adapter watches, as `chaos.model.op` lists; `time` on the run's clock."""
 
     def broken(self, why: str) -> None:
         """What the cluster stands on is gone (a node's machine, not its broker), so that the run cannot go on."""

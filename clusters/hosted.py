@@ -24,7 +24,7 @@ from clusters.base import (
     Undone,
     Unknown,
 )
-from clusters.brokers.base import CLIENTS, REPORTER, Broker
+from clusters.brokers.base import ALL, BROKER, CLIENTS, REPORTER, Broker
 from clusters.hosts.base import Host, Hosts
 from clusters.hosts.docker import DockerHosts
 from clusters.hosts.inventory import inventory
@@ -33,7 +33,6 @@ from clusters.links import LINKS, arguments
 
 KINDS = (DOCKER, SSH) = ("docker", "ssh")  # of hosts
 PROBE = "splitbrain.serving"  # a queue of ours: what shows that a node serves must not turn up among the workload's
-SAMPLE = 0.2  # seconds between samples of each node's views
 UP = 120.0  # seconds that a broker may take to serve
 LOG_LIMIT = 16 << 20  # bytes kept of a log
 _ANSWER = 5  # seconds that a publish may take while serving
@@ -71,6 +70,7 @@ class HostedCluster:
         self._queues: list[str] = []
         self._claims: dict[str, LeaderView] = {}  # scope: who says that it leads, in the newest term
         self._injected: dict[str, list[tuple[str, tuple[str, ...]]]] = {}  # fault: its (verb, nodes), in order
+        self._noted: dict[tuple[str, int], None] = {}  # what was noticed, and at which revision
         self._early: dict[str, str] = {}  # nodes whose broker ended before the cluster was up, and how
         self._serves = False
         self._broken: str | None = None
@@ -152,9 +152,24 @@ class HostedCluster:
             )  # fmt: skip
 
     async def _start(self, node: str) -> None:
-        for name in self._broker.commands(node, self.nodes):
-            await self._agents[node].call("start", name=name)
-        await self._agents[node].call("sample", path=self._broker.reporter(), question="views", period=SAMPLE)
+        agent, broker = self._agents[node], self._broker
+        await agent.call("sample", path=broker.reporter(), question="views", period=broker.sample)
+        for name, command in broker.commands(node, self.nodes).items():
+            if command.after is not None:
+                await self._answered(node, command.after)
+            await agent.call("start", name=name)
+
+    async def _answered(self, node: str, question: str) -> None:
+        """Wait until the node's reporter has an answer. Raises SplitbrainError when it takes too long."""
+        deadline = time.monotonic() + self._up_limit
+        while True:
+            try:
+                await self._agents[node].call("ask", question=question)
+                return
+            except SplitbrainError:
+                if self._broken or self._early or time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(0.1)
 
     async def _listening(self, node: str) -> str | None:
         port = self._broker.services[CLIENTS][0]
@@ -296,10 +311,13 @@ class HostedCluster:
 
     async def _views(self, node: str) -> dict[str, dict[str, Any]]:
         try:
-            answer = (await self._agents[node].call("ask", question="views", timeout=3))["answer"]
+            answer = (await self._agents[node].call("ask", question=self._broker.question, timeout=3))["answer"]
         except (SplitbrainError, KeyError) as error:
             raise Unknown(f"{node} cannot be asked: {error}") from None
-        return {view["scope"]: view for view in answer["views"]}
+        found = {view["scope"]: view for view in answer["views"]}
+        if (every := found.pop(ALL, None)) is not None:
+            found = {**dict.fromkeys(self._queues, every), **found}
+        return found
 
     # ---- what nodes say by themselves
 
@@ -326,13 +344,22 @@ class HostedCluster:
         kind = event.get("event")
         if kind == "views" and event["incarnation"] is not None:
             for view in event["views"]:
-                if view["scope"] in self._kept and view["scope"] != PROBE:
-                    self._view(node, view, event)
+                for scope in self._queues if view["scope"] == ALL else (view["scope"],):
+                    if scope in self._kept and scope != PROBE:
+                        self._view(node, {**view, "scope": scope}, event)
+        elif kind == "noted":
+            at, _ = self._agents[node].offset.to_run(event["at"])
+            for one in event["noted"]:
+                if (seen := (one["what"], one["revision"])) not in self._noted:  # by another node's, it may be
+                    self._noted[seen] = None
+                    self._setup.observer.noticed(node, at, one["what"], one["words"])
         elif kind == "exit" and event.get("process") != REPORTER:
             at, _ = self._agents[node].offset.to_run(event["at"])
             reason, asked = event["reason"], event["asked"]
             if not self._serves and not asked:
                 self._early[node] = reason
+            if (process := event.get("process", BROKER)) != BROKER:
+                reason = f"{process}: {reason}"
             if reason in self._broker.retires:
                 asked = True
             if reason in self._broker.exits:

@@ -32,6 +32,9 @@ f                     process     meaning
 `log`                 OBSERVER    info, unpaired: a line in a node's log that is never normal (error)
 `watchdog`            OBSERVER    info, unpaired: the agent on `node` undid a fault by itself, having heard
                                   nothing of us (error); detail.time = when
+`elected`             OBSERVER    info, unpaired: who leads by what is in LavinMQ's etcd, and its term (error), as the
+                                  etcd on `node` was the first to show; detail.time = when
+`in-sync`             OBSERVER    info, unpaired: the in-sync set there (error), likewise
 `session`             OBSERVER    info, unpaired: our way to the agent on `node` was lost for a while (error)
 `phase`               CONTROLLER  info, unpaired: detail.name = open, work, undo, serve, look, drain...
 `drain`               CONTROLLER  ok = complete for `key`; info = not, and why (error)

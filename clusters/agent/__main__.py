@@ -144,6 +144,8 @@ class Agent:
 
         def answered(answer: dict[str, Any], asked: int, at: int) -> None:
             self.say(event="views", at=at, asked=asked, incarnation=self._incarnation(answer), views=answer["views"])
+            if answer.get("noted"):
+                self.say(event="noted", at=at, noted=answer["noted"])
 
         self._reporter = path
         Sampler(path, question, period, answered).start()

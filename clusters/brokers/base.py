@@ -16,13 +16,15 @@ from clusters.hosts.base import File, Image
 
 BROKER = "broker"  # the process that serves, of those that run on a node
 REPORTER = "reporter"  # one of ours beside it, that answers for it
+ALL = "*"  # the scope of a view that holds for every queue
 CLIENTS = "clients"  # the service that clients speak to, and the end of a link that is not a node
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
     """A process of the broker on a node. `output` takes what it prints; `clock` is the file that moves its clock;
-    `restart` the seconds after which it is started again when it ended by itself (None: never)."""
+    `restart` the seconds after which it is started again when it ended by itself (None: never); `after` a question that
+    the reporter must have an answer to before it is first started."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -30,6 +32,7 @@ class Command:
     output: str
     clock: str | None = None
     restart: float | None = 5.0
+    after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Broker(Protocol):
     needs: ClassVar[Mapping[str, str]] = {}  # what a node must have, by path or name of a command, and what it is
     unable: ClassVar[Mapping[str, str]] = {}  # verbs that make no sense with it, and why
     scopes: ClassVar[Sequence[str]] = ()  # of views that are kept beside those of queues
+    sample: ClassVar[float] = 0.2  # seconds between samples of each node's views
+    question: ClassVar[str] = "views"  # what the reporter is asked for views that `queue_state` can take
     exits: ClassVar[Mapping[str, str]] = {}  # how its process may end ("exit code 6"), and what that means
     retires: ClassVar[Sequence[str]] = ()  # of those, the ones by which it asks to be started anew: no crashes
 
