@@ -61,6 +61,12 @@ class Nobody:
     def noticed(self, node: str, time: int, what: str, words: str) -> None:
         pass
 
+    def synchronising(self, scope: str, node: str, over: bool) -> None:
+        pass
+
+    def logged(self, node: str, line: str) -> None:
+        pass
+
     def broken(self, why: str) -> None:
         pass
 

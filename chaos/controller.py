@@ -36,6 +36,7 @@ from chaos.progress import Progress
 from chaos.scenario import SIMULATED, Scenario
 from clusters.base import Cluster, LeaderView, Setup
 from clusters.make import make
+from nemesis.timing import LEADER_CHANGE, LOG_LINE, SYNC_END, SYNC_START
 from workloads.base import Context, Workload
 
 SERVE_PATIENCE = 180 * SECOND
@@ -145,6 +146,7 @@ class Run:
         self._streams = Streams(scenario.seed)
         self._leader: str | None = None
         self._broken: str | None = None
+        self._needs = needs(scenario, schedule)
         part = scenario.cluster
         self.cluster: Cluster = make(
             part.on,
@@ -161,13 +163,15 @@ class Run:
                 recording=recording,
                 image=part.image,
                 hosts=part.hosts,
+                lines=tuple(dict.fromkeys(fault.line for fault in schedule.faults if fault.line is not None)),
+                syncs=any(fault.trigger in (SYNC_START, SYNC_END) for fault in schedule.faults),
+                verbs=tuple(dict.fromkeys(verb for _, verb in self._needs)),
             ),
         )
         self._workload: Workload = registry.find(registry.WORKLOADS, scenario.workload.name)(scenario.workload.options)
         used = dict.fromkeys(fault.nemesis for fault in schedule.faults)
         nemeses = {name: registry.find(registry.NEMESES, name)() for name in used}
         self.faults = Faults(self.cluster, nemeses, recorder, clock, ledger, progress)
-        self._needs = needs(scenario, schedule)
 
     async def conduct(self) -> Outcome:
         """All phases; what was made is removed in the end.
@@ -223,7 +227,7 @@ class Run:
         if leader != self._leader:
             self._leader = leader
             if leader is not None:
-                self.faults.leader_changed()
+                self.faults.happened(LEADER_CHANGE)
 
     def exited(self, node: str, incarnation: int, time: int, reason: str, asked: bool) -> None:
         """Part of Observer: a broker's process ended."""
@@ -234,6 +238,14 @@ class Run:
     def noticed(self, node: str, time: int, what: str, words: str) -> None:
         """Part of Observer: something of note on a node."""
         self.recorder.note(OBSERVER, what, node=node, error=words, detail={"time": time})
+
+    def synchronising(self, scope: str, node: str, over: bool) -> None:
+        """Part of Observer: a replica begins to catch up, or has."""
+        self.faults.happened(SYNC_END if over else SYNC_START)
+
+    def logged(self, node: str, line: str) -> None:
+        """Part of Observer: a line that a fault waits for."""
+        self.faults.happened(LOG_LINE, line)
 
     def broken(self, why: str) -> None:
         """Part of Observer: the run ends here, in order, with what was recorded so far."""
@@ -329,6 +341,12 @@ class _Nobody:
         pass
 
     def noticed(self, node: str, time: int, what: str, words: str) -> None:
+        pass
+
+    def synchronising(self, scope: str, node: str, over: bool) -> None:
+        pass
+
+    def logged(self, node: str, line: str) -> None:
         pass
 
     def broken(self, why: str) -> None:

@@ -7,7 +7,9 @@ of one node at the same time: the later one finds the node taken, and hurts anot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -15,15 +17,14 @@ from chaos.kernel.clock import SECOND, Clock, sleep_until
 from chaos.kernel.recorder import Recorder
 from chaos.model.errors import SplitbrainError
 from chaos.model.op import INFO, NEMESIS, OK
-from chaos.model.schedule import KILL, PAUSE, POWER_OFF, STOP, WIPE, Action, Fault, Schedule, whom
+from chaos.model.schedule import HOLDING, Action, Fault, Schedule, whom
 from chaos.progress import Progress
-from clusters.base import Cluster, Unknown
+from clusters.base import Cluster, Undone, Unknown
 from nemesis.base import Nemesis, View
 from nemesis.targets import pinned
 
-PROCESS_VERBS = (KILL, STOP, POWER_OFF, WIPE, PAUSE)
-LEADER_CHANGE = "leader-change"
-PATIENCE = 30 * SECOND
+PATIENCE = 60 * SECOND  # for one injection, or undoing
+BETWEEN_LOOKS = SECOND // 2
 
 
 class Ledger(Protocol):
@@ -55,8 +56,9 @@ class Faults:
         self._ledger = ledger
         self._progress = progress
         self._in_force: dict[str, tuple[Action, ...]] = {}
+        self._turns: dict[str, list[Undone]] = {}  # of faults taken in turn: what is over of them
         self._undoing: dict[str, asyncio.Future[None]] = {}
-        self._triggers: list[asyncio.Future[None]] = []
+        self._triggers: list[tuple[Fault, asyncio.Future[None]]] = []
 
     async def run(self, schedule: Schedule, start: int) -> None:
         """Every fault in its time, counted from `start` (run clock). When the work is over: cancel, then `undo_all`."""
@@ -67,12 +69,13 @@ class Faults:
             for task in tasks:
                 task.cancel()
 
-    def leader_changed(self) -> None:
-        """Somebody else leads: faults that wait for it may begin."""
-        waiting, self._triggers = self._triggers, []
-        for trigger in waiting:
-            if not trigger.done():
+    def happened(self, what: str, line: str = "") -> None:
+        """Something that faults may wait for (see `nemesis.timing`): they begin. `line` is that of a log."""
+        for fault, trigger in self._triggers:
+            met = fault.trigger == what and (fault.line is None or re.search(fault.line, line) is not None)
+            if met and not trigger.done():
                 trigger.set_result(None)
+        self._triggers = [waiting for waiting in self._triggers if not waiting[1].done()]
 
     async def undo_all(self) -> None:
         """Undo whatever is in force."""
@@ -85,12 +88,41 @@ class Faults:
         else:
             await sleep_until(self._clock, start + fault.after)
             trigger = asyncio.get_running_loop().create_future()
-            self._triggers.append(trigger)
+            self._triggers.append((fault, trigger))
             await trigger
             await asyncio.sleep(fault.at / SECOND)
         if await self._inject(fault):
-            await asyncio.sleep(fault.duration / SECOND)
+            if self._nemeses[fault.nemesis].in_turn:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(fault.duration / SECOND):
+                        await self._take_turns(fault)
+            else:
+                await asyncio.sleep(fault.duration / SECOND)
             await self._undo(fault.id)
+
+    async def _take_turns(self, fault: Fault) -> None:
+        """Undo its first action, wait until its nodes serve, then carry out the next: to the last, or as far as time
+        goes."""
+        done = self._turns[fault.id] = []
+        try:
+            for number, action in enumerate(self._in_force[fault.id]):
+                if number:
+                    await self._cluster.inject(fault.id, action)
+                undone = await self._cluster.undo(fault.id)
+                done.append(undone)
+                begun = self._clock.now()
+                await self._until_served(action.nodes)
+                again = f", and served again {(self._clock.now() - begun) / SECOND:.1f} s later"
+                done[-1] = replace(undone, evidence=undone.evidence + again)
+        except (SplitbrainError, Unknown, OSError) as error:
+            done.append(Undone({}, None, str(error) or type(error).__name__))
+
+    async def _until_served(self, nodes: Sequence[str]) -> None:
+        while True:
+            serving = await self._cluster.serving()
+            if all(serving[node] is None for node in nodes):
+                return
+            await asyncio.sleep(BETWEEN_LOOKS / SECOND)
 
     async def _inject(self, fault: Fault) -> bool:
         op = self._recorder.invoke(NEMESIS, "inject", key=fault.id)
@@ -105,7 +137,7 @@ class Faults:
             for action in actions:
                 self._ledger.note(fault.id, action, self._clock.now())
             async with asyncio.timeout(PATIENCE / SECOND):
-                for action in actions:
+                for action in actions[:1] if self._nemeses[fault.nemesis].in_turn else actions:
                     injected = await self._cluster.inject(fault.id, action)
                     in_force.update(injected.times)
                     evidence += [injected.evidence] if injected.evidence else []
@@ -140,7 +172,7 @@ class Faults:
         op = self._recorder.invoke(NEMESIS, "undo", key=fault)
         try:
             async with asyncio.timeout(PATIENCE / SECOND):
-                undone = await self._cluster.undo(fault)
+                undone = _together([*self._turns.pop(fault, ()), await self._cluster.undo(fault)])
         except (SplitbrainError, Unknown, OSError, TimeoutError) as error:
             self._recorder.complete(op, INFO, error=str(error) or type(error).__name__)
         else:
@@ -153,23 +185,33 @@ class Faults:
 
     def _resolve(self, fault: Fault) -> tuple[Action, ...]:
         nemesis = self._nemeses[fault.nemesis]
-        view = View(self._cluster.nodes, self._cluster.leader())
+        view = View(self._cluster.nodes, self._cluster.leader(), self._cluster.newest())
         bound = pinned(fault)
         actions = nemesis.resolve(fault, view) if bound is None else bound
         taken = [
             node
             for others in self._in_force.values()
             for action in others
-            if action.verb in PROCESS_VERBS
+            if action.verb in HOLDING
             for node in action.nodes
         ]
-        if taken and any(action.verb in PROCESS_VERBS for action in actions):
+        if taken and any(action.verb in HOLDING for action in actions):
             free = tuple(node for node in view.nodes if node not in taken)
             if bound is not None:
                 left = [replace(action, nodes=tuple(node for node in action.nodes if node in free)) for action in bound]
                 return tuple(action for action in left if action.nodes)
-            return nemesis.resolve(fault, View(free, view.leader if view.leader in free else None))
+            leader = view.leader if view.leader in free else None
+            return nemesis.resolve(fault, replace(view, nodes=free, leader=leader))
         return actions
+
+
+def _together(undone: Sequence[Undone]) -> Undone:
+    """Several parts of a fault, each undone, as one: each must have bitten, as far as anybody could tell."""
+    if len(undone) == 1:
+        return undone[0]
+    bits = [one.bit for one in undone if one.bit is not None]
+    times = {node: at for one in undone for node, at in one.times.items()}
+    return Undone(times, all(bits) if bits else None, "; ".join(one.evidence for one in undone if one.evidence))
 
 
 def describe(fault: Fault, actions: tuple[Action, ...]) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 from chaos.model import registry
 from chaos.model.errors import did_you_mean
 from chaos.model.schedule import Fault
-from chaos.model.settings import BadKey, Setting, choice, format_duration, integer, resolve, text
+from chaos.model.settings import BadKey, Setting, choice, format_duration, integer, optional, resolve, text
 from nemesis.base import Nemesis, View
 from nemesis.targets import ROLES
-from nemesis.timing import LEADER_CHANGE, TRIGGERS, at_least
+from nemesis.timing import LOG_LINE, TRIGGERS, at_least, pattern
 
 _NONE = TRIGGERS[0]
 
@@ -22,7 +22,8 @@ SETTINGS = (
     Setting("at", at_least(0), "0s", "how long after the work has begun, or after the trigger"),
     Setting("for", at_least(1), "5s", "how long it is in force"),
     Setting("target", text, "one", 'whom: a role, or nodes such as "n1+n3"'),
-    Setting("trigger", choice(*TRIGGERS), _NONE, f"{LEADER_CHANGE}: begin the next time that this happens"),
+    Setting("trigger", choice(*TRIGGERS), _NONE, "begin the next time that this happens"),
+    Setting("line", optional(pattern), None, f"{LOG_LINE}: the regular expression that a line of a node's log matches"),
     Setting("after", at_least(0), "0s", "with a trigger: from when on it is waited for"),
     Setting("draw", integer(low=0), 0, "the number from which a role that leaves a choice is resolved"),
 )
@@ -56,7 +57,7 @@ def usable(fault: Fault, nodes: tuple[str, ...], where: str) -> None:
     nemesis: Nemesis = registry.find(registry.NEMESES, fault.nemesis)()
     try:
         nemesis.verbs(fault.args)
-        hurts = nemesis.resolve(fault, View(nodes, nodes[0]))
+        hurts = nemesis.resolve(fault, View(nodes, nodes[0], nodes[0]))
     except KeyError as error:
         raise BadKey(f"{where}.args", f"{fault.nemesis!r} needs {error}") from None
     except (TypeError, ValueError, AttributeError) as error:
@@ -78,6 +79,7 @@ def written(fault: Fault) -> dict[str, Any]:
     }
     if fault.trigger is not None:
         told |= {"trigger": fault.trigger, "after": format_duration(fault.after)}
+        told |= {"line": fault.line} if fault.line is not None else {}
     if fault.draw:
         told["draw"] = fault.draw
     return told | ({"args": args} if args else {})
@@ -98,6 +100,8 @@ def _fault(part: dict[str, Any], where: str, met: Counter[str]) -> Fault:
     triggered = values["trigger"] != _NONE
     if values["after"] and not triggered:
         raise BadKey(f"{where}.after", "only with a trigger; the time without one is `at`")
+    if (values["trigger"] == LOG_LINE) != (values["line"] is not None):
+        raise BadKey(f"{where}.line", f"with trigger = {LOG_LINE!r}, and only with that, it says what is waited for")
     return Fault(
         id=values["id"] or f"{name}-{met[name]}",
         nemesis=name,
@@ -107,6 +111,7 @@ def _fault(part: dict[str, Any], where: str, met: Counter[str]) -> Fault:
         target=values["target"],
         trigger=values["trigger"] if triggered else None,
         after=int(values["after"]),
+        line=values["line"],
         draw=values["draw"],
         args=args,
     )

@@ -212,6 +212,12 @@ class Observer(Protocol):
         """Something of note on a node: `what` is "watchdog" (its agent undid faults by itself) or "session" (our way to
         it was lost for a while), or what its adapter watches, as `chaos.model.op` lists; `time` on the run's clock."""
 
+    def synchronising(self, scope: str, node: str, over: bool) -> None:
+        """A node's replica begins to catch up with its leader's, or has."""
+
+    def logged(self, node: str, line: str) -> None:
+        """A line of a node's log that somebody waits for (`Setup.lines`)."""
+
     def broken(self, why: str) -> None:
         """What the cluster stands on is gone (a node's machine, not its broker), so that the run cannot go on."""
 
@@ -276,6 +282,9 @@ class Setup:
     keep: bool = False
     hosts: Mapping[str, Any] = field(default_factory=dict)
     recording: Recording | None = None
+    lines: Sequence[str] = ()  # of logs that somebody waits for: regular expressions
+    syncs: bool = False  # whether somebody waits for replicas to begin to catch up, or to have done so
+    verbs: Sequence[str] = ()  # of the run's faults: some need hosts that are made for them
     image: str | None = None
 
 
@@ -313,6 +322,9 @@ class Cluster(Protocol):
 
     def leader(self, scope: str | None = None) -> str | None:
         """Which node is believed to lead now (the newest term's claim), from the views seen so far."""
+
+    def newest(self) -> str | None:
+        """The node whose broker was started last; the last of those, where several were."""
 
     async def serving(self) -> Mapping[str, str | None]:
         """Each node: None if it serves a confirmed publish now, else why not."""

@@ -177,6 +177,9 @@ class ExternalCluster:
         connection = await connect_as(self._logins[node], name, heartbeat=self._heartbeat)
         return ExternalClient(await ready_client(connection, node), self._name, self._was_lost)
 
+    def newest(self) -> str | None:
+        return None
+
     async def serving(self) -> Mapping[str, str | None]:
         answers = await asyncio.gather(*(self._serves_now(node) for node in self.nodes))
         return dict(zip(self.nodes, answers, strict=True))

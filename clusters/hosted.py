@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
-from chaos.model.schedule import ABILITIES, Action
+from chaos.model.schedule import (
+    ABILITIES,
+    CRASH_LOOP,
+    CUT,
+    DAMAGE,
+    DISK_SLOW,
+    NODE_STOP,
+    OWN_DISK,
+    POWER_OFF,
+    STARVE,
+    Action,
+)
 from clusters.agent.link import AgentLink
 from clusters.base import (
     LOG,
@@ -25,6 +36,7 @@ from clusters.base import (
     Unknown,
 )
 from clusters.brokers.base import ALL, BROKER, CLIENTS, REPORTER, Broker
+from clusters.catching import Catching, Lag
 from clusters.hosts.base import Host, Hosts
 from clusters.hosts.docker import DockerHosts
 from clusters.hosts.inventory import inventory
@@ -32,6 +44,9 @@ from clusters.hosts.ssh import SshHosts
 from clusters.links import LINKS, arguments
 
 KINDS = (DOCKER, SSH) = ("docker", "ssh")  # of hosts
+SILENT = (NODE_STOP, POWER_OFF)  # the node is gone from the network too
+LIMITS = {STARVE: ("cpu", "memory"), DISK_SLOW: ("io",)}  # verbs that need control groups, with these controllers
+DISK_SIZE = 512 << 20  # bytes of the disk beneath a broker's data, where there is one of ours
 PROBE = "splitbrain.serving"  # a queue of ours: what shows that a node serves must not turn up among the workload's
 UP = 120.0  # seconds that a broker may take to serve
 LOG_LIMIT = 16 << 20  # bytes kept of a log
@@ -39,6 +54,7 @@ _ANSWER = 5  # seconds that a publish may take while serving
 _PROBES = {QUEUE: "publish", LOG: "append"}  # what shows that a node serves, by the kind of client
 _LINES = 200  # lines never normal that are kept of a node
 _TAIL = 30
+_BEHIND = ("unsynchronised", "receive_snapshot")  # roles of replicas that are
 _STALE = 10**9  # ns after which a claim to lead, not made again, is over
 # What an agent, or the way to it, tells of itself: as f and error of a row in the history.
 NOTICED: Mapping[str, Callable[[Mapping[str, Any]], tuple[str, str]]] = {
@@ -62,15 +78,21 @@ class HostedCluster:
         self.services = tuple(broker.services)
         self.serves = tuple(getattr(broker, "serves", (QUEUE,)))
         self._setup, self._hosts_, self._broker, self._up_limit = setup, hosts, broker, up_limit
+        self._anatomy = broker.anatomy
         self._hosts: dict[str, Host] = {}
         self._agents: dict[str, AgentLink] = {}
-        self._unable: dict[str, str] = {**hosts.refused(), **broker.unable}
+        hidden = () if broker.anatomy.data else (*OWN_DISK, DAMAGE)
+        unknown = dict.fromkeys(hidden, "where the broker has its data is not known")
+        self._unable: dict[str, str] = {**unknown, **hosts.refused(), **broker.unable}
         self._instead: dict[str, None] = {}  # arguments of shape that are done by dropping packets
         self._versions: dict[str, str] = {}
         self._queues: list[str] = []
         self._claims: dict[str, LeaderView] = {}  # scope: who says that it leads, in the newest term
         self._injected: dict[str, list[tuple[str, tuple[str, ...]]]] = {}  # fault: its (verb, nodes), in order
         self._noted: dict[tuple[str, int], None] = {}  # what was noticed, and at which revision
+        self._lives: dict[str, int] = {}  # in which life a broker answered last,
+        self._began: dict[str, int] = {}  # and since when
+        self._lag, self._catching = Lag(), Catching()
         self._early: dict[str, str] = {}  # nodes whose broker ended before the cluster was up, and how
         self._serves = False
         self._broken: str | None = None
@@ -99,6 +121,9 @@ class HostedCluster:
             await step("listening", self._patiently(self._listening))
             await step("formed", self._patiently(self._formed))
             await step("serving", self._patiently(self._serving_at_first))
+            await self._all(self._follow)
+            if any(verb in OWN_DISK for verb in self._setup.verbs):
+                await self._all(self._settle)
         except BaseException as error:
             tail = error.tail if isinstance(error, SplitbrainError) else ()
             if isinstance(error, SplitbrainError) and not tail:
@@ -144,12 +169,44 @@ class HostedCluster:
         self._instead.update(dict.fromkeys(able["instead"]))
         unable = able["unable"]
         self._unable = {**{verb: f"{host.label}: {why}" for verb, why in unable.items() if why}, **self._unable}
+        await self._data(agent)
+        await self._limits(agent)
         await agent.put(self._broker.files(node, self.nodes))
         for name, command in self._broker.commands(node, self.nodes).items():
             await agent.call(
                 "process", name=name, argv=command.argv, env={**command.env, **host.env}, user=command.user,
                 output=command.output, clock=command.clock, restart=command.restart,
             )  # fmt: skip
+        for name, one in self._anatomy.daemons.items():
+            await agent.call("daemon", name=name, comm=one.comm, argv=one.argv, env=dict(one.env), user=one.user)
+
+    async def _data(self, agent: AgentLink) -> None:
+        """Where the broker keeps its data; on a disk of ours if that is to be hurt, for which it is still empty."""
+        folder, user = self._anatomy.data, self._anatomy.user
+        if folder is None:
+            return
+        await agent.call("data", folder=folder)
+        if any(verb in OWN_DISK for verb in self._setup.verbs):
+            why = (await agent.call("disk", folder=folder, user=user, size=DISK_SIZE, timeout=60))["unable"]
+            self._unable.update({verb: f"{agent.node}: no disk of its own: {why}" for verb in OWN_DISK if why})
+
+    async def _follow(self, node: str) -> None:
+        """Have those lines of its log pushed that somebody waits for."""
+        if self._setup.lines:
+            paths, patterns = list(self._broker.logs(node)), list(self._setup.lines)
+            await self._agents[node].call("follow", paths=paths, patterns=patterns)
+
+    async def _settle(self, node: str) -> None:
+        """What a broker wrote while it started, and did not sync, is on the disk soon enough of any that has run for a
+        while; here a fault may come sooner."""
+        await self._agents[node].call("settle", timeout=60)
+
+    async def _limits(self, agent: AgentLink) -> None:
+        """Whether processes can be held to so much here, if that is planned."""
+        for verb, controllers in LIMITS.items():
+            if verb in self._setup.verbs:
+                why = (await agent.call("limits", controllers=controllers))["unable"]
+                self._unable.update({verb: f"{agent.node}: {why}"} if why else {})
 
     async def _start(self, node: str) -> None:
         agent, broker = self._agents[node], self._broker
@@ -258,7 +315,13 @@ class HostedCluster:
     async def connect(self, node: str, name: str) -> Any:
         return await self._broker.connect(self._hosts[node].address, node, name)
 
+    def newest(self) -> str | None:
+        return max(self._began, key=lambda node: (self._began[node], self.nodes.index(node)), default=None)
+
     async def serving(self) -> Mapping[str, str | None]:
+        if self._broker.touch is not None:
+            ask = (self._agents[node].call("ask", question=self._broker.touch, timeout=3) for node in self.nodes)
+            await asyncio.gather(*ask, return_exceptions=True)  # who does not answer is about to show it
         answers = await asyncio.gather(*(self._serves_now(node) for node in self.nodes))
         return dict(zip(self.nodes, answers, strict=True))
 
@@ -343,10 +406,12 @@ class HostedCluster:
             return  # on the way down
         kind = event.get("event")
         if kind == "views" and event["incarnation"] is not None:
+            self._answers(node, event["incarnation"])
             for view in event["views"]:
                 for scope in self._queues if view["scope"] == ALL else (view["scope"],):
                     if scope in self._kept and scope != PROBE:
                         self._view(node, {**view, "scope": scope}, event)
+                        self._syncs(node, {**view, "scope": scope}, event["incarnation"])
         elif kind == "noted":
             at, _ = self._agents[node].offset.to_run(event["at"])
             for one in event["noted"]:
@@ -368,6 +433,14 @@ class HostedCluster:
         elif kind is not None and kind in NOTICED:
             at = self._agents[node].offset.to_run(event["at"])[0] if "at" in event else self._setup.clock.now()
             self._setup.observer.noticed(node, at, *NOTICED[kind](event))
+        elif kind == "line":
+            self._setup.observer.logged(node, event["line"])
+
+    def _answers(self, node: str, life: int) -> None:
+        """A broker answers, in that life of its process."""
+        if self._lives.get(node) != life:
+            self._lives[node] = life
+            self._began[node] = self._setup.clock.now()
 
     @property
     def _kept(self) -> list[str]:
@@ -388,6 +461,17 @@ class HostedCluster:
         if view.role == "leader" and self._succeeds(view):
             self._claims[view.scope] = view
         self._setup.observer.leader(view)
+
+    def _syncs(self, node: str, data: Mapping[str, Any], life: int) -> None:
+        """Whether a replica begins to catch up, or has, by what it says of itself and its leader of itself."""
+        scope, role, now = data["scope"], data["role"], self._setup.clock.now()
+        behind = role in _BEHIND
+        if "commit" in data and role == "leader":
+            self._lag.leads(scope, data["commit"], now)
+        elif "applied" in data:
+            behind = behind or self._lag.behind(scope, data["applied"], now)
+        if (begins := self._catching.seen(scope, node, life, behind, now)) is not None:
+            self._setup.observer.synchronising(scope, node, not begins)
 
     def _succeeds(self, view: LeaderView) -> bool:
         """Whether one that says that it leads is the one to go by. Of two without terms it is the first, for as long
@@ -410,7 +494,7 @@ class HostedCluster:
         else:
             for node in action.nodes:
                 self._known(node)
-            work = {node: dict(action.args) for node in action.nodes}
+            work = {node: self._work(action, node) for node in action.nodes}
         # in the ledger first: an inject that failed half way is undone like any other
         self._injected.setdefault(fault, []).append((action.verb, tuple(work)))
 
@@ -442,6 +526,24 @@ class HostedCluster:
         whole = all(any(seen) if verb in LINKS else all(seen) for (verb, _), seen in bits.items()) if bits else None
         times = {node: answer["at"] for node, answer in zip(nodes, answers, strict=True)}
         return Undone(times, whole, "; ".join(evidence))
+
+    def _work(self, action: Action, node: str) -> dict[str, Any]:
+        """What a node's agent is told of an action, with what only the broker, or the network, knows."""
+        args = dict(action.args)
+        if action.verb == CRASH_LOOP:
+            return {**args, "port": self._broker.services[CLIENTS][0]}
+        if action.verb in SILENT:
+            others = [other for other in self.nodes if other != node]
+            links = [link for other in (*others, CLIENTS) for link in ([node, other], [other, node])]
+            rules = arguments(Action(CUT, (node,), {"links": links}), self._broker.services, self._address)
+            outward = [{"direction": "out", "peer": self._address(other, node), "ports": []} for other in others]
+            return {**args, "rules": rules[node]["rules"] + outward}
+        if action.verb == DAMAGE:
+            known = self._anatomy.files
+            if (what := args.pop("what", None)) is not None and what not in known:
+                raise SplitbrainError(f"damage: the broker keeps no {what!r}; {did_you_mean(what, known)}")
+            return {**args, "patterns": [*known.values()] if what is None else [known[what]]}
+        return args
 
     def _known(self, node: str) -> str:
         if node not in self._agents:
@@ -522,4 +624,4 @@ def hosted(setup: Setup, on: str, broker: Broker) -> HostedCluster:
         return HostedCluster(setup, SshHosts(setup.run, inventory(setup.hosts), broker), broker)
     if on != DOCKER:
         raise BadInput(f"cluster.on: no hosts of kind {on!r}; {did_you_mean(on, KINDS)}")
-    return HostedCluster(setup, DockerHosts(setup.run, setup.image or broker.image()), broker)
+    return HostedCluster(setup, DockerHosts(setup.run, setup.image or broker.image(), setup.verbs), broker)

@@ -202,6 +202,9 @@ class NullCluster:
     def leader(self, scope: str | None = None) -> str | None:
         return None
 
+    def newest(self) -> str | None:
+        return None
+
     async def serving(self) -> Mapping[str, str | None]:
         return dict.fromkeys(self.nodes)
 

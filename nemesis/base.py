@@ -18,6 +18,7 @@ class View:
 
     nodes: tuple[str, ...]
     leader: str | None
+    newest: str | None = None  # whose broker was started last
 
 
 class Nemesis(ABC):
@@ -29,6 +30,7 @@ class Nemesis(ABC):
     name: ClassVar[str]
     meaning: ClassVar[str]
     settings: ClassVar[tuple[Setting, ...]]
+    in_turn: ClassVar[bool] = False  # each action is undone, and its nodes serve again, before the next is carried out
 
     @abstractmethod
     def verbs(self, options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from chaos.model.schedule import CUT, Action, Fault
 from chaos.model.settings import BadKey, Setting, boolean, choices, optional
 from nemesis.base import Nemesis, View
-from nemesis.targets import ALL, CLIENTS, FOLLOWER, LEADER, ONE, Link, between, hurt, in_order
+from nemesis.targets import ALL, CLIENTS, FOLLOWER, FOLLOWERS, LEADER, NEWEST, ONE, Link, between, hurt, in_order
 from nemesis.timing import Chosen, at_least, deck, series, timing
 
 HALVES, ONE_NODE, RING, BRIDGE, ISOLATE, ONE_WAY = "halves", "one", "majorities-ring", "bridge", "leader", "one-way"
@@ -143,7 +143,7 @@ class Partition(Nemesis):
         return series(self.name, options, span, random, choose)
 
     def resolve(self, fault: Fault, view: View) -> tuple[Action, ...]:
-        by_role = fault.target == FOLLOWER or fault.kind in (APART, FLAPPING)
+        by_role = fault.target in (FOLLOWER, FOLLOWERS, NEWEST) or fault.kind in (APART, FLAPPING)
         told = hurt(fault.target, view, fault.draw) if by_role else fault.target.split("+")
         named = [name for name in told if name in view.nodes]
         if by_role and not named:

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
-from chaos.model.schedule import KILL, PAUSE, POWER_OFF, STOP, WIPE, Action, Fault
-from chaos.model.settings import Setting, text
+from chaos.model.schedule import CRASH_LOOP, KILL, NODE_STOP, PAUSE, POWER_OFF, STOP, WIPE, Action, Fault
+from chaos.model.settings import Setting, integer, text
 from nemesis.base import Nemesis, View
 from nemesis.targets import ALL, LEADER, MAJORITY, MINORITY, ONE, hurt, targets, usable
 from nemesis.timing import Chosen, deck, series, timing
 
-PROCESS, BROKER = "process", "broker"
-WHICH = Setting(PROCESS, text, BROKER, "which process: the broker, or one that runs beside it, such as LavinMQ's etcd")
+PROCESS, BROKER, TIMES = "process", "broker", "times"
+WHICH = Setting(PROCESS, text, BROKER, "which process: the broker, or one beside it: RabbitMQ's epmd, LavinMQ's etcd")
 
 
 class Process(Nemesis):
@@ -59,7 +59,52 @@ class Restart(Process):
     name = "restart"
     meaning = "stop the broker in order and start it again"
     verb = STOP
-    settings = (*timing(every="20s", for_="4s", start="10s"), targets(ONE, MINORITY, MAJORITY, LEADER))
+    settings = (*timing(every="20s", for_="4s", start="10s"), targets(ONE, MINORITY, MAJORITY, LEADER), WHICH)
+
+
+class RollingRestart(Process):
+    """An upgrade: every node is restarted in order, and the next has to wait until the one before serves again."""
+
+    name = "rolling-restart"
+    meaning = "restart the nodes one after the other, each once the one before serves again"
+    verb = STOP
+    in_turn = True
+    settings = (*timing(every="60s", for_="50s", start="4s"), targets(ALL))
+
+    def resolve(self, fault: Fault, view: View) -> tuple[Action, ...]:
+        nodes = hurt(fault.target, view, fault.draw)
+        return tuple(Action(self.verb, (node,)) for node in Random(fault.draw).sample(nodes, len(nodes)))
+
+
+class CrashLoop(Process):
+    """A broker that comes up and dies again, as when it crashes on what it finds: each time the others meet it anew."""
+
+    name = "crash-loop"
+    meaning = "kill the broker, start it, and kill it again as soon as it serves, some times"
+    verb = CRASH_LOOP
+    settings = (
+        *timing(every="25s", for_="15s", start="6s"),
+        targets(ONE, MINORITY, LEADER),
+        Setting(TIMES, integer(2, 1000), 3, "how often it is killed, if there is time"),
+    )
+
+    def plan(self, options: Mapping[str, Any], nodes: Sequence[str], span: int, random: Random) -> list[Fault]:
+        whom = deck(usable(options["targets"], nodes), random)
+        args = {TIMES: options[TIMES]}
+        return series(self.name, options, span, random, lambda _: Chosen(self.name, next(whom), args))
+
+    def resolve(self, fault: Fault, view: View) -> tuple[Action, ...]:
+        nodes = hurt(fault.target, view, fault.draw)
+        return (Action(self.verb, nodes, {TIMES: fault.args[TIMES]}),) if nodes else ()
+
+
+class NodeStop(Process):
+    """A machine shut down in order, for its kernel or its hardware: it may say goodbye, and then closes nothing."""
+
+    name = "node-stop"
+    meaning = "shut a node down in order: its processes stop, then it is silent"
+    verb = NODE_STOP
+    settings = (*timing(every="20s", for_="6s", start="9s"), targets(ONE, MINORITY, MAJORITY, LEADER))
 
 
 class PowerOff(Process):

@@ -12,8 +12,8 @@ from chaos.model.settings import BadKey, Setting
 from nemesis.base import View
 
 ONE, MINORITY, MAJORITY, LEADER, ALL = "one", "minority", "majority", "leader", "all"
-FOLLOWER = "follower"
-ROLES = (ONE, MINORITY, MAJORITY, LEADER, FOLLOWER, ALL)
+FOLLOWER, FOLLOWERS, NEWEST = "follower", "followers", "newest"
+ROLES = (ONE, MINORITY, MAJORITY, LEADER, FOLLOWER, FOLLOWERS, NEWEST, ALL)
 CLIENTS = "clients"
 PINNED = "pinned"  # in a fault's args: the actions that it is, as JSON data, whoever has the role of its target by then
 
@@ -52,6 +52,10 @@ def hurt(target: str, view: View, draw: int) -> tuple[str, ...]:
     nodes = view.nodes
     if target == LEADER:
         return (view.leader,) if view.leader in nodes else ()
+    if target == NEWEST:
+        return (view.newest,) if view.newest in nodes else ()
+    if target == FOLLOWERS:
+        return tuple(node for node in nodes if node != view.leader) if view.leader is not None else ()
     if target == FOLLOWER:
         others = [node for node in nodes if node != view.leader]
         return (Random(draw).choice(others),) if view.leader is not None and others else ()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
 from chaos.model.schedule import Fault
-from chaos.model.settings import Setting, choice, duration, format_duration
+from chaos.model.settings import BadKey, Setting, choice, duration, format_duration, optional, text
 
 LEADER_CHANGE = "leader-change"
-TRIGGERS = ("none", LEADER_CHANGE)
-TIMES = ("every", "for", "start", "jitter", "quiet", "trigger", "delay")
+SYNC_START, SYNC_END, LOG_LINE = "sync-start", "sync-end", "log-line"
+TRIGGERS = ("none", LEADER_CHANGE, SYNC_START, SYNC_END, LOG_LINE)
+TIMES = ("every", "for", "start", "jitter", "quiet", "trigger", "line", "delay")
 
 MINUTE = 60_000_000_000
 _MS = 1_000_000
@@ -38,6 +40,15 @@ def at_least(low: int) -> Callable[[object], int]:
     return convert
 
 
+def pattern(value: object) -> str:
+    """Setting type: a regular expression."""
+    try:
+        re.compile(said := text(value))
+    except re.error as error:
+        raise ValueError(f"{value!r} is not a regular expression: {error}") from None
+    return said
+
+
 def timing(*, every: str, for_: str, start: str = "5s") -> tuple[Setting, ...]:
     """The settings that every nemesis has, with the defaults that suit it in a minute of work or more."""
     return (
@@ -47,6 +58,7 @@ def timing(*, every: str, for_: str, start: str = "5s") -> tuple[Setting, ...]:
         _scaled("jitter", 0, "3s", "each fault begins up to this much later, at random"),
         _scaled("quiet", 0, "5s", "how long before the work ends all faults are over"),
         Setting("trigger", choice(*TRIGGERS), "none", "begin not by time alone, but the next time that this happens"),
+        Setting("line", optional(pattern), None, "log-line: the regular expression that a line of a log matches"),
         Setting("delay", at_least(0), "0s", "how long after the trigger a fault begins"),
     )
 
@@ -89,6 +101,9 @@ def series(
     """
     trigger = None if options["trigger"] == "none" else options["trigger"]
     delay = options["delay"] if trigger else 0
+    line = options.get("line")
+    if (trigger == LOG_LINE) != (line is not None):
+        raise BadKey("line", f"with trigger = {LOG_LINE!r}, and only with that, it says which line is waited for")
     latest = span - options["quiet"] - options["for"] - delay
     faults = []
     for number, earliest in enumerate(range(options["start"], latest + 1, options["every"]), 1):
@@ -104,6 +119,7 @@ def series(
                 target=chosen.target,
                 trigger=trigger,
                 after=begin if trigger else 0,
+                line=line,
                 draw=random.getrandbits(32),
                 args=chosen.args,
             )

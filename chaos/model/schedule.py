@@ -22,17 +22,29 @@ SCHEMA = 1
 CUT = "cut"
 KILL = "kill"  # SIGKILL of `process` on each node; what was written stays; undo starts it again
 STOP = "stop"  # SIGTERM, an orderly stop; undo starts it again
+NODE_STOP = "node-stop"  # every process told to end, then the node is silent; undo starts them again
 POWER_OFF = "power-off"  # as kill, and writes that were not synced are lost; undo starts it again
 WIPE = "wipe"  # as kill, and the disk is empty then; undo starts it again
+CRASH_LOOP = "crash-loop"  # args: times; killed, started, killed again as soon as it serves; undo starts it
 PAUSE = "pause"  # SIGSTOP; undo resumes
 CLOCK = "clock"  # args: offset (ns), rate (1.0 = true), strobe (ns between jumps to and fro; 0 = none)
+DISK_FULL = "disk-full"  # no room is left for the broker's data; args: restart (undo starts the broker anew)
+DISK_READ_ONLY = "disk-read-only"  # nothing can be written, beneath open files too
+DISK_SLOW = "disk-slow"  # args: rate (bytes a second that are written)
+STARVE = "starve"  # args: cpu (share of a core) or memory (bytes more than it has)
+DAMAGE = "damage"  # args: how (truncate, flip), what (of its files, None: any), files, draw; undo starts it again
 LOSS = "loss"  # args: links [[source, target], ...]; probability of each packet's (message's) loss
 # shape: args: links, service as for cut; and what becomes of each packet, any of SHAPES: delay and jitter (ns: later by
 # this, give or take that), loss, corrupt, duplicate, reorder (probabilities; reorder: of going ahead of those that are
 # delayed), rate (bytes a second that a link lets through)
 SHAPE = "shape"
 SHAPES = ("delay", "jitter", "loss", "corrupt", "duplicate", "reorder", "rate")
-VERBS = (CUT, KILL, STOP, POWER_OFF, WIPE, PAUSE, CLOCK, LOSS, SHAPE)
+DISKS = (DISK_FULL, DISK_READ_ONLY)
+_PROCESSES = (KILL, STOP, CRASH_LOOP, NODE_STOP, POWER_OFF, WIPE, PAUSE, STARVE)
+VERBS = (CUT, *_PROCESSES, *DISKS, DISK_SLOW, DAMAGE, CLOCK, LOSS, SHAPE)
+# Those that hold a node's processes, or may end them: one at a time on each node.
+HOLDING = (KILL, STOP, CRASH_LOOP, NODE_STOP, POWER_OFF, WIPE, PAUSE, *DISKS, DAMAGE)
+OWN_DISK = (POWER_OFF, *DISKS, DISK_SLOW)  # those that need a disk of ours beneath the broker's data
 # What a cluster says of itself: each verb, and of those that hang on their arguments, each argument ("shape.delay").
 ABILITIES = (*VERBS, *(f"{SHAPE}.{one}" for one in SHAPES))
 
@@ -100,8 +112,9 @@ class Fault:
 
     id: unique in its schedule. nemesis, kind: who resolves it and which of its kinds. at: ns since the work phase
     began; or, with a trigger, ns after the trigger fires (the first time that it does once `after` ns of work have
-    passed). duration: ns in force. target: a role ("leader", "one", "minority", "majority", "all") or node names
-    joined with "+". draw: the fault's own seed, from which a role that leaves a choice is resolved.
+    passed). line: what is waited for, a regular expression, where the trigger is a line of a log. duration: ns in
+    force. target: a role (see `nemesis.targets`) or node names joined with "+". draw: the fault's own seed, from which
+    a role that leaves a choice is resolved.
     """
 
     id: str
@@ -114,6 +127,7 @@ class Fault:
     after: int = 0
     draw: int = 0
     args: Mapping[str, Any] = field(default_factory=dict)
+    line: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def pinned(schedule: Schedule, history: History) -> tuple[Fault, ...]:
     for fault in schedule.faults:
         if fault.id in came:
             time, actions = came[fault.id]
-            placed = replace(fault, at=max(time - begun, 0), trigger=None, after=0)
+            placed = replace(fault, at=max(time - begun, 0), trigger=None, line=None, after=0)
             target = _whom(fault, actions)
             args = {key: value for key, value in fault.args.items() if key != PINNED}
             faults.append(placed if target is None else replace(placed, target=target, draw=0, args=args))

@@ -40,7 +40,7 @@ def one_fault(case: Scenario) -> Iterator[Scenario]:
         longest = case.workload.time_ns - fault.at
         for duration in dict.fromkeys(min(fault.duration * times, longest) for times in (1, 2, 4)):
             if duration > 0:
-                changed = replace(fault, duration=duration, trigger=None, after=0, draw=0)
+                changed = replace(fault, duration=duration, trigger=None, line=None, after=0, draw=0)
                 for kind, node in product(_kinds(fault), nodes):
                     yield replace(case, faults=(replace(changed, kind=kind, target=node),))
 
@@ -112,7 +112,7 @@ def simpler(case: Scenario) -> Iterator[Scenario]:
     """A fault of one node where it is of several, or of a named one where it is of a role; a plain cut."""
     for number, fault in enumerate(case.faults):
         if fault.trigger is not None:
-            yield _with(case, number, replace(fault, trigger=None, at=fault.after + fault.at, after=0))
+            yield _with(case, number, replace(fault, trigger=None, line=None, at=fault.after + fault.at, after=0))
         if fault.nemesis == "partition":
             yield from (_with(case, number, plainer) for plainer in _plainer(fault))
             if len(_named(fault)) == 1 and fault.kind in (*APART_EXACTLY, APART):

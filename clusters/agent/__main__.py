@@ -23,10 +23,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from clusters.agent import cgroup
+from clusters.agent.daemon import Daemon
+from clusters.agent.disk import Disk
+from clusters.agent.follow import Follower
 from clusters.agent.process import RESTART, Process, stamp
 from clusters.agent.reporter import Sampler, ask
 from clusters.agent.verbs import FAULTS, unable
-from clusters.faults import libfaketime, nftables, queues, shape
+from clusters.faults import libfaketime, nftables, queues, shape, signals
 from clusters.faults.base import Fault, FaultError
 
 SILENCE = 60.0  # seconds without a word from the controller, unless it says another number
@@ -39,6 +43,9 @@ class Agent:
         """Requests come from `lines`; `write` takes what is said; `record` is where it notes what it undid unasked."""
         self._lines, self._write, self._record = lines, write, record
         self._processes: dict[str, Process] = {}
+        self._data: str | None = None
+        self._disk: Disk | None = None
+        self._daemons: dict[str, Daemon] = {}
         self._clocks: dict[str, libfaketime.ClockFile] = {}
         self._faults: dict[str, list[tuple[str, Fault]]] = {}
         self._changing = threading.Lock()  # of _faults
@@ -73,6 +80,9 @@ class Agent:
         for thread in self._last.values():
             thread.join()
         self.undo_all()
+        if self._disk is not None and self._record is not None:  # on a host that stays; a container goes with it
+            with contextlib.suppress(FaultError, OSError):
+                self._disk.remove()
 
     def _answer(self, request: dict[str, Any], before: threading.Thread | None) -> None:
         if before is not None:
@@ -136,6 +146,35 @@ class Agent:
             self._clocks[name] = libfaketime.ClockFile(clock, self._processes[name])
         return {}
 
+    def do_daemon(self, name: str, comm: str, argv: list[str], env: dict[str, str], user: str | None) -> dict[str, Any]:
+        """Define a process that the broker starts by itself: `comm` is what the kernel calls it."""
+        self._daemons[name] = Daemon(comm, argv, env, user)
+        return {}
+
+    def do_data(self, folder: str) -> dict[str, Any]:
+        """Where the broker has its data."""
+        self._data = folder
+        return {}
+
+    def do_disk(self, folder: str, user: str, size: int) -> dict[str, Any]:
+        """Put a disk of ours beneath the broker's data; says why that cannot be, or None."""
+        disk = Disk(folder, user, size)
+        try:
+            disk.make()
+        except (FaultError, OSError) as error:
+            return {"unable": str(error)}
+        self._disk = disk
+        return {"unable": None}
+
+    def do_settle(self) -> dict[str, Any]:
+        """Sync all that is on the disk of ours."""
+        self.disk().settle()
+        return {}
+
+    def do_limits(self, controllers: list[str]) -> dict[str, Any]:
+        """Why processes cannot be held to so much CPU, memory or disk here, or None."""
+        return {"unable": cgroup.unable(*controllers)}
+
     def do_start(self, name: str) -> dict[str, Any]:
         return {"incarnation": self.process(name).start()}
 
@@ -149,6 +188,12 @@ class Agent:
 
         self._reporter = path
         Sampler(path, question, period, answered).start()
+        return {}
+
+    def do_follow(self, paths: list[str], patterns: list[str]) -> dict[str, Any]:
+        """From now on push the lines of these logs that match."""
+        for path in paths:
+            Follower(path, patterns, lambda line: self.say(event="line", at=stamp(), line=line)).start()
         return {}
 
     def do_ask(self, question: str, patience: float = 2.0) -> dict[str, Any]:
@@ -209,8 +254,32 @@ class Agent:
     def process(self, name: str) -> Process:
         """See `verbs.Node`."""
         if name not in self._processes:
-            raise FaultError(f"no process {name!r} on this node; known: {', '.join(self._processes) or 'none'}")
+            known = ", ".join(self._processes) or "none"
+            if name in self._daemons:
+                raise FaultError(f"process {name!r} is not one that we start; those that we do: {known}")
+            known = ", ".join((*self._processes, *self._daemons)) or "none"
+            raise FaultError(f"no process {name!r} on this node; known: {known}")
         return self._processes[name]
+
+    def running(self, name: str) -> signals.Process:
+        """See `verbs.Node`."""
+        return self._daemons[name] if name in self._daemons else self.process(name)
+
+    def everything(self) -> list[signals.Process]:
+        """See `verbs.Node`."""
+        return [*self._daemons.values(), *self._processes.values()]
+
+    def data(self) -> str:
+        """See `verbs.Node`."""
+        if self._data is None:
+            raise FaultError("where the broker has its data is not known")
+        return self._data
+
+    def disk(self) -> Disk:
+        """See `verbs.Node`."""
+        if self._disk is None:
+            raise FaultError("the broker's data are not on a disk of ours: it is made when a run plans such a fault")
+        return self._disk
 
     def _incarnation(self, answer: dict[str, Any]) -> int | None:
         """Which life answered: None for a process that is not, or no longer, ours.

@@ -73,6 +73,7 @@ class Process:
         self.incarnation = 0
         self.started: int | None = None
         self.on_start: Callable[[], None] = lambda: None  # called with `started` set, just before each life
+        self.joins: list[Callable[[int], None]] = []  # each is called with the pid of a new life, at once
 
     @property
     def failed(self) -> bool:
@@ -106,6 +107,8 @@ class Process:
             self._popen, self._gone, self._asked = popen, threading.Event(), False
             self._paused.clear()
             self.incarnation += 1
+            for join in self.joins:
+                join(popen.pid)
             threading.Thread(target=self._watch, args=(popen, self._gone, self.incarnation), daemon=True).start()
             return self.incarnation
 
@@ -118,7 +121,7 @@ class Process:
                 os.kill(pid, number)
                 if number == signal.SIGKILL and self._paused:
                     self._paused.clear()
-                    _signal(below, signal.SIGCONT)  # or they would stay, stopped, for ever
+                    send(below, signal.SIGCONT)  # or they would stay, stopped, for ever
 
     def hold_down(self, holder: object) -> None:
         """Not to be started again until `release`."""
@@ -138,9 +141,9 @@ class Process:
         with self._lock:
             if (pid := self.pid) is not None:
                 self._paused.add(holder)
-                _signal(all_of_it := tree(pid), signal.SIGSTOP)
+                send(all_of_it := tree(pid), signal.SIGSTOP)
                 # A stop is asked, and obeyed when the process next runs: later, on a busy host.
-                _await(lambda: all(state(one) in ("T", "Z", None) for one in all_of_it))
+                wait_for(lambda: all(state(one) in ("T", "Z", None) for one in all_of_it))
 
     def resume(self, holder: object) -> None:
         """Let it go on, unless others hold it paused."""
@@ -148,7 +151,7 @@ class Process:
             if holder in self._paused:
                 self._paused.remove(holder)
                 if not self._paused and (pid := self.pid) is not None:
-                    _signal(reversed(tree(pid)), signal.SIGCONT)
+                    send(reversed(tree(pid)), signal.SIGCONT)
 
     def wait(self, timeout: float) -> bool:
         """Wait until it is gone; whether it is."""
@@ -173,7 +176,8 @@ class Process:
                 self.start()
 
 
-def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+def send(pids: Iterable[int], number: signal.Signals) -> None:
+    """A signal to each of them that is still there."""
     for pid in pids:
         try:
             os.kill(pid, number)
@@ -181,7 +185,9 @@ def _signal(pids: Iterable[int], number: signal.Signals) -> None:
             continue  # it ended by itself
 
 
-def _await(condition: Callable[[], bool], timeout: float = 1.0) -> None:
+def wait_for(condition: Callable[[], bool], timeout: float = 1.0) -> bool:
+    """Wait until that is so, for so many seconds at most; whether it is."""
     end = time.monotonic() + timeout
-    while not condition() and time.monotonic() < end:
+    while not (met := condition()) and time.monotonic() < end:
         time.sleep(0.002)
+    return met

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from chaos.model.settings import Setting
@@ -36,6 +36,32 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class Daemon:
+    """A process that the broker starts by itself and that outlives it. `comm` is what the kernel calls it; only one
+    that `user` owns is the broker's; `argv` starts it again."""
+
+    comm: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    user: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Anatomy:
+    """What faults that reach into a broker must know of it. One that says nothing cannot be so hurt.
+
+    daemons: what it starts by itself, by the name that a fault may hurt it by. data: the folder of all that it keeps;
+    it belongs to `user`. files: what of it may be damaged, patterns of paths below it (as glob has them), by what such
+    files hold.
+    """
+
+    daemons: Mapping[str, Daemon] = field(default_factory=dict)
+    data: str | None = None
+    user: str = "root"
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class QueueState:
     """What one replica holds of a queue, asked just now."""
 
@@ -54,7 +80,9 @@ class Broker(Protocol):
     services: ClassVar[Mapping[str, Sequence[int]]]  # what a cut may name, and its ports
     never_normal: ClassVar[re.Pattern[str]]  # lines of a log that are never normal
     serves: ClassVar[Sequence[str]] = (QUEUE,)  # the kinds of client that it has, which workloads need
+    anatomy: ClassVar[Anatomy] = Anatomy()
     needs: ClassVar[Mapping[str, str]] = {}  # what a node must have, by path or name of a command, and what it is
+    touch: ClassVar[str | None] = None  # a question on which those who lead tell their followers
     unable: ClassVar[Mapping[str, str]] = {}  # verbs that make no sense with it, and why
     scopes: ClassVar[Sequence[str]] = ()  # of views that are kept beside those of queues
     sample: ClassVar[float] = 0.2  # seconds between samples of each node's views

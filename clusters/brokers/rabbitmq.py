@@ -18,7 +18,8 @@ from chaos.kernel.clock import SECOND
 from chaos.model.settings import Setting, choice, duration
 from clusters.base import NO_ACKS, PLAIN, QUEUE, Cluster, QueueOptions, Setup
 from clusters.brokers.amqp import AmqpClient, close_connection, doubtful, open_client, open_connection
-from clusters.brokers.base import BROKER, CLIENTS, Broker, Command, QueueState
+from clusters.brokers.base import BROKER, CLIENTS, Anatomy, Broker, Command, QueueState
+from clusters.brokers.rabbitmq_anatomy import ANATOMY, HOME
 from clusters.external import EXTERNAL, ExternalCluster
 from clusters.hosted import hosted
 from clusters.hosts.base import Bare, File, Image
@@ -26,7 +27,6 @@ from clusters.hosts.base import Bare, File, Image
 PORT = 5672
 DISTRIBUTION = 25672
 EPMD = 4369
-HOME = "/var/lib/rabbitmq"
 LOGS = "/var/log/rabbitmq"
 SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 CONFIGURATION = "/etc/rabbitmq"
@@ -62,6 +62,8 @@ class Rabbitmq(Broker, ABC):
         r"|case_clause|\bcorrupt|Generic server .* terminating|State machine .* terminating|Global hang workaround"
     )
 
+    anatomy: ClassVar[Anatomy] = ANATOMY
+    touch: ClassVar[str | None] = "touch"  # an idle queue's restarted replica hears of its leader with the next command
     needs: ClassVar[Mapping[str, str]] = {
         SERVER: "the broker, as Debian packs it",
         REPORTER: "our reporter inside it: see clusters/images/rabbitmq",

@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 import signal
+from typing import Protocol
 
-from clusters.agent.process import Process, state
+from clusters.agent.process import state
 from clusters.faults.base import FaultError, Probe
 
 ORDERLY = 20.0  # seconds more that an orderly stop may take before it is helped along; less than an undo may take
+
+
+class Process(Protocol):
+    """What can be so hurt: a process that we started (`agent.process`), or found (`agent.daemon`)."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+    @property
+    def failed(self) -> bool: ...
+
+    def end(self, number: signal.Signals) -> None: ...
+
+    def wait(self, timeout: float) -> bool: ...
+
+    def hold_down(self, holder: object) -> None: ...
+
+    def release(self, holder: object) -> None: ...
+
+    def pause(self, holder: object) -> None: ...
+
+    def resume(self, holder: object) -> None: ...
 
 
 class Kill:
@@ -22,7 +45,7 @@ class Kill:
         self._process.hold_down(self)
         self._pid = self._process.pid
         if self._pid is None:
-            self._absent = _absent(self._process)
+            self._absent = absent(self._process)
             return self._absent.evidence
         self._process.end(signal.SIGKILL)
         if not self._process.wait(5):
@@ -46,7 +69,7 @@ class Stop:
         self._process.hold_down(self)
         self._pid = self._process.pid
         if self._pid is None:
-            self._absent = _absent(self._process)
+            self._absent = absent(self._process)
             return self._absent.evidence
         self._process.end(signal.SIGTERM)
         return f"pid {self._pid} told to stop"
@@ -77,7 +100,7 @@ class Pause:
     def inject(self) -> str:
         self._pid = self._process.pid
         if self._pid is None:
-            self._absent = _absent(self._process)
+            self._absent = absent(self._process)
             return self._absent.evidence
         self._process.pause(self)
         self._stopped = state(self._pid) == "T"
@@ -92,6 +115,6 @@ class Pause:
         return Probe(self._stopped, f"pid {self._pid} {seen} stopped; state {now or 'gone'} at the end")
 
 
-def _absent(process: Process) -> Probe:
+def absent(process: Process) -> Probe:
     """There was nothing to hurt. If that had ended by itself, nobody can say what the fault would have done."""
     return Probe(None, "it had ended by itself") if process.failed else Probe(False, "it was not running")

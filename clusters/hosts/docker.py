@@ -19,7 +19,7 @@ from docker.errors import APIError, DockerException, NotFound
 from docker.types import IPAMConfig, IPAMPool
 
 from chaos.model.errors import SplitbrainError
-from chaos.model.schedule import POWER_OFF, WIPE
+from chaos.model.schedule import OWN_DISK, STARVE, WIPE
 from clusters.agent.link import COMMAND, sources
 from clusters.hosts import owner
 from clusters.hosts.base import Channel, File, Host, Image
@@ -76,10 +76,11 @@ def clean(run: str) -> list[str]:
 
 
 class DockerHosts:
-    """The hosts of one run, made of an image of ours, or of one that is here and has that name."""
+    """The hosts of one run, made of an image of ours, or of one that is here and has that name; `verbs` are those of
+    the run's faults, of which some need more rights than a container has."""
 
-    def __init__(self, run: str, image: Image | str) -> None:
-        self.run, self.image = run, image
+    def __init__(self, run: str, image: Image | str, verbs: Sequence[str] = ()) -> None:
+        self.run, self.image, self._rights = run, image, _rights(verbs)
         self._tag = image if isinstance(image, str) else image.tag
         self.controller: str | None = None
         self._client: docker.DockerClient | None = None
@@ -87,8 +88,6 @@ class DockerHosts:
 
     def refused(self) -> Mapping[str, str]:
         return {
-            POWER_OFF: "a container shares its host's page cache, so nothing unsynced would be lost: "
-            "it would be a mere kill; a simulated cluster can do it",
             WIPE: "nobody would bring a broker back into a cluster that it has forgotten; a simulated cluster can",
         }
 
@@ -183,7 +182,7 @@ class DockerHosts:
                 entrypoint=_IDLE[:1],  # whatever the image would start by itself: brokers are ours to start
                 user="root",
                 labels={LABEL: self.run, NODE: name, OWNER: owner.me()},
-                host_config=api.create_host_config(init=True, cap_add=["NET_ADMIN"], mem_limit=MEMORY),
+                host_config=api.create_host_config(init=True, mem_limit=MEMORY, **self._rights),
                 networking_config=api.create_networking_config(
                     {network: api.create_endpoint_config(aliases=[name])}  # type: ignore[arg-type]  # wrong stub
                 ),
@@ -319,6 +318,18 @@ def _read_ahead(attached: Any) -> bytes:
         return b""
     buffered = response.raw._fp.fp
     return bytes(buffered.read(len(buffered.peek())))
+
+
+def _rights(verbs: Sequence[str]) -> dict[str, Any]:
+    """What containers may do that are to be hurt so: mount a disk of their own over a loop device, or their control
+    groups as writable; only where that is needed, since who may mount may do much."""
+    if not any(verb in (*OWN_DISK, STARVE) for verb in verbs):
+        return {"cap_add": ["NET_ADMIN"]}
+    return {
+        "cap_add": ["NET_ADMIN", "SYS_ADMIN"],
+        "security_opt": ["apparmor=unconfined"],  # else mounting is denied to whatever has the right to
+        "device_cgroup_rules": ["b 7:* rwm", "c 10:237 rwm"],  # loop devices, and what hands them out
+    }
 
 
 def _found(image: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from chaos.kernel.clock import MILLISECOND, SECOND
 from chaos.kernel.virtual import VirtualLoop
 from chaos.model.errors import BadInput, SplitbrainError
-from chaos.model.schedule import ABILITIES, POWER_OFF, STOP, WIPE, Action
+from chaos.model.schedule import ABILITIES, NODE_STOP, POWER_OFF, STOP, WIPE, Action
 from chaos.model.trace import ROLE
 from clusters.base import (
     PLAIN,
@@ -24,6 +25,7 @@ from clusters.base import (
     Undone,
     Unknown,
 )
+from clusters.catching import Catching
 from clusters.simulated import faults
 from clusters.simulated.channel import Channel
 from clusters.simulated.distribution import HANDSHAKE, Distribution
@@ -64,6 +66,9 @@ class SimulatedCluster:
         self._boot_time = options["boot_time"]
         self._heartbeat = options["heartbeat"]
         self._observer = setup.observer
+        self._syncs, self._catching = setup.syncs, Catching()
+        for node in self.by_name.values() if setup.lines else ():
+            node.hears = self._hears(node.name, [re.compile(line) for line in setup.lines])
         self._queues: dict[str, tuple[str, ...]] = {}
         self._views: dict[str, dict[str, tuple[str, int, int]]] = {}  # queue -> node -> role, term, incarnation
         self._undo: dict[str, list[tuple[tuple[str, ...], faults.Undo]]] = {}
@@ -72,13 +77,15 @@ class SimulatedCluster:
     # --- the cluster, as `clusters.base.Cluster` describes it
 
     def abilities(self) -> Mapping[str, str | None]:
-        return dict.fromkeys(ABILITIES)
+        return {verb: faults.UNABLE.get(verb) for verb in ABILITIES}
 
     async def up(self, report: Callable[[str], None]) -> None:
         report(f"{len(self.nodes)} simulated nodes start")
         for node in self.by_name.values():
             self.start(node)
         await self._until(lambda: not any(self._why_not(name) for name in self.nodes), "the nodes do not come up")
+        if self._syncs:
+            self._look_who_is_behind()
 
     async def down(self) -> None:
         self.network.recording = None
@@ -141,6 +148,10 @@ class SimulatedCluster:
         ]
         return max(claims, default=(0, None), key=lambda claim: claim[0])[1]
 
+    def newest(self) -> str | None:
+        begun = {name: node.started for name, node in self.by_name.items() if node.state != DOWN}
+        return max(begun, key=lambda name: (begun[name], self.nodes.index(name)), default=None)
+
     async def serving(self) -> Mapping[str, str | None]:
         """A node serves when it is up and connected, and each of its replicas follows a leader that has committed in
         its term, and has what that leader has applied: a publish would now be confirmed."""
@@ -188,13 +199,13 @@ class SimulatedCluster:
 
     def take_down(self, node: Node, verb: str) -> int:
         """Kill, stop, power off or wipe. Returns how many writes were lost."""
-        if verb == STOP and not node.paused:
+        if verb in (STOP, NODE_STOP) and not node.paused:
             node.event(node.stop)
-        node.die({POWER_OFF: "loses its power"}.get(verb, f"is ended ({verb})"))
+        node.die({POWER_OFF: "loses its power", NODE_STOP: "is shut down"}.get(verb, f"is ended ({verb})"))
         lost = 0
-        if verb == POWER_OFF:
+        if verb in (POWER_OFF, NODE_STOP):
             self._dark[node.name] = None
-            lost = node.disk.power_off()
+            lost = node.disk.power_off() if verb == POWER_OFF else 0
             self.network.vanish(node.name)
         else:
             self.network.close(node.name)
@@ -243,6 +254,27 @@ class SimulatedCluster:
         node.start(self.protocol.options.get("restart_delay", RESTART) + self._boot_time)
 
     # --- inside
+
+    def _look_who_is_behind(self) -> None:
+        for queue, members in self._queues.items():
+            leader = self._serving_leader(queue)
+            for name in members if leader is not None else ():
+                node = self.by_name[name]
+                replica = self.replica(node, queue)
+                if node.state == UP and not node.paused and replica is not None and leader is not None:
+                    behind = not self.protocol.follows(replica, leader)
+                    begins = self._catching.seen(queue, name, node.incarnation, behind, self.loop.now())
+                    if begins is not None:
+                        node.say("info", f"queue {queue}: {'begins to catch up' if begins else 'has caught up'}")
+                        self._observer.synchronising(queue, name, not begins)
+        self.loop.at(self.loop.now() + BETWEEN_LOOKS, self._look_who_is_behind)
+
+    def _hears(self, node: str, lines: Sequence[re.Pattern[str]]) -> Callable[[str], None]:
+        def hears(said: str) -> None:
+            if any(line.search(said) for line in lines):
+                self._observer.logged(node, said)
+
+        return hears
 
     def _network(self, setup: Setup) -> Network:
         times = self.protocol.options["latency"], self.protocol.options["jitter"]

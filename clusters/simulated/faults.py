@@ -3,19 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from random import Random
 from typing import TYPE_CHECKING, Any
 
+from chaos.kernel.clock import SECOND
 from chaos.model.errors import BadInput, did_you_mean
-from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, SHAPE, STOP, WIPE, Action
+from chaos.model.schedule import (
+    CLOCK,
+    CRASH_LOOP,
+    CUT,
+    DAMAGE,
+    DISK_FULL,
+    DISK_READ_ONLY,
+    DISK_SLOW,
+    KILL,
+    LOSS,
+    NODE_STOP,
+    PAUSE,
+    POWER_OFF,
+    SHAPE,
+    STARVE,
+    STOP,
+    WIPE,
+    Action,
+)
 from clusters.base import services
 from clusters.simulated.network import CLIENTS, Link
-from clusters.simulated.node import DOWN, Node
+from clusters.simulated.node import DOWN, UP, Node
 from clusters.simulated.shaping import Shape
 
 if TYPE_CHECKING:
     from clusters.simulated.cluster import SimulatedCluster
 
 Undo = Callable[[], tuple[bool, str]]  # whether it bit, and what shows it
+RECORD = 1000  # bytes that a record takes on a slow disk
+UNABLE = {
+    DISK_FULL: "a simulated disk has no end; real nodes can",
+    STARVE: "a simulated broker takes no time to think, and no memory; real nodes can",
+    DISK_READ_ONLY: "what a simulated broker does when a write fails, nobody has said; real nodes can",
+}
+_LOOK = 10_000_000  # ns between looks at whether a node that is to crash again serves
 
 
 def inject(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
@@ -159,6 +186,76 @@ def _take_down(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[s
     return shown, undo
 
 
+def _damage(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
+    """Cut short, or with a record whose checksum is wrong: what comes after is not read, so it is the same here."""
+    random = Random(action.args["draw"])
+    found, undo_kill = _take_down(cluster, fault, Action(KILL, action.nodes, process=action.process))
+    shown, hurt = [], True
+    for name in action.nodes:
+        disk = cluster.by_name[name].disk
+        files = disk.names()
+        lost = 0
+        for file in random.sample(files, min(int(action.args["files"]), len(files))):
+            count = len(disk.file(file).records())
+            gone = count - random.randrange(count)
+            disk.cut_short(file, gone)
+            lost += gone
+            shown.append(f"{name}: the last {gone} of {count} records of {file} are lost")
+        hurt = hurt and lost > 0
+    said = "; ".join(shown) or "nothing was written yet"
+
+    def undo() -> tuple[bool, str]:
+        undo_kill()
+        return hurt, said
+
+    return f"{found}; {said}", undo
+
+
+def _slow_disk(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
+    rate = int(action.args["rate"])
+    disks = [cluster.by_name[name].disk for name in action.nodes]
+    before = [disk.waited for disk in disks]
+    for disk in disks:
+        disk.slow[fault] = SECOND * RECORD // rate
+
+    def undo() -> tuple[bool, str]:
+        for disk in disks:
+            disk.slow.pop(fault, None)
+        waited = [disk.waited - was for disk, was in zip(disks, before, strict=True)]
+        return min(waited) > 0, f"syncs waited {sum(waited) / SECOND:.3f} s more"
+
+    return f"{rate} bytes a second, a record having {RECORD}", undo
+
+
+def _crash_loop(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
+    nodes = [cluster.process(name, action.process) for name in action.nodes]
+    times = int(action.args["times"])
+    kills = {node.name: 0 for node in nodes}
+    in_force = True
+
+    def look(node: Node) -> None:
+        """Killed as soon as it serves, as long as it may be."""
+        if not in_force or kills[node.name] == times:
+            return
+        if node.state == UP and not node.paused:
+            cluster.take_down(node, KILL)
+            kills[node.name] += 1
+            if not cluster.held_down[node.name]:
+                cluster.start(node)
+        cluster.loop.at(cluster.loop.now() + _LOOK, look, node)
+
+    for node in nodes:
+        look(node)
+
+    def undo() -> tuple[bool, str]:
+        nonlocal in_force
+        in_force = False
+        shown = ", ".join(f"{name} was killed {count} of {times} times" for name, count in kills.items())
+        return min(kills.values()) > 1, shown
+
+    return f"killed again as soon as they serve: {', '.join(kills)}", undo
+
+
 def _pause(cluster: SimulatedCluster, fault: str, action: Action) -> tuple[str, Undo]:
     nodes = [cluster.process(name, action.process) for name in action.nodes]
     lives = {node.name: node.incarnation for node in nodes if node.state != DOWN}
@@ -224,6 +321,10 @@ _VERBS: Mapping[str, Callable[[SimulatedCluster, str, Action], tuple[str, Undo]]
     CUT: _cut,
     KILL: _take_down,
     STOP: _take_down,
+    CRASH_LOOP: _crash_loop,
+    NODE_STOP: _take_down,
+    DAMAGE: _damage,
+    DISK_SLOW: _slow_disk,
     POWER_OFF: _take_down,
     WIPE: _take_down,
     PAUSE: _pause,

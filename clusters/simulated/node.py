@@ -73,6 +73,8 @@ class Node:
         self.name = name
         self.state = DOWN
         self.incarnation = 0
+        self.started = 0  # when its process was, in its latest life
+        self.hears: Callable[[str], None] | None = None  # who is told each line of its log
         self.paused = False
         self.clock = NodeClock()
         self.disk = Disk(loop, streams.stream("disk", name), fsync, self._synced)
@@ -99,6 +101,7 @@ class Node:
     def start(self, boot_time: int) -> None:
         """Start the broker: it serves after `boot_time`."""
         self.state = BOOTING
+        self.started = self._loop.now()
         self.incarnation += 1
         self.say("notice", "starts")
         self.note(START)
@@ -162,6 +165,8 @@ class Node:
         """A line in the node's log, by the node's own clock."""
         shown = self.clock.shown(self._loop.now()) / SECOND
         self.log.append(f"{shown:14.6f} [{level}] {text}")
+        if self.hears is not None:
+            self.hears(self.log[-1])
         if level == "error":
             self.errors[text] = None
 

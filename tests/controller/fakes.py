@@ -22,6 +22,7 @@ class FakeCluster(NullCluster):
         self.asked: list[tuple[int, str]] = []
         self.refuses: tuple[str, ...] = ()
         self.leads: str | None = "n1"
+        self.silent: dict[str, int] = {}  # nodes that do not serve before that time
 
     def abilities(self) -> Mapping[str, str | None]:
         return dict.fromkeys(ABILITIES)
@@ -42,6 +43,9 @@ class FakeCluster(NullCluster):
     async def undo(self, fault: str) -> Undone:
         self._note(f"undo {fault}")
         return Undone(dict.fromkeys(self.nodes, self.clock.now()), True, "it bit")
+
+    async def serving(self) -> Mapping[str, str | None]:
+        return {node: "silent" if self.clock.now() < self.silent.get(node, 0) else None for node in self.nodes}
 
     def leader(self, scope: str | None = None) -> str | None:
         return self.leads
@@ -79,3 +83,12 @@ class Killer(Nemesis):
     def resolve(self, fault: Fault, view: View) -> tuple[Action, ...]:
         node = view.leader if fault.target == "leader" else next(iter(view.nodes), None)
         return (Action("kill", (node,)),) if node else ()
+
+
+class Rolling(Killer):
+    """Kills every node, in turn."""
+
+    in_turn = True
+
+    def resolve(self, fault: Fault, view: View) -> tuple[Action, ...]:
+        return tuple(Action("kill", (node,)) for node in view.nodes)

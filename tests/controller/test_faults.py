@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from chaos.faults import Faults
 from chaos.kernel.clock import SECOND
 from chaos.kernel.recorder import Recorder
@@ -15,7 +17,7 @@ from chaos.model.op import Op
 from chaos.model.schedule import Fault, Schedule
 from chaos.progress import Silent
 from clusters.base import Setup
-from tests.controller.fakes import FakeCluster, FakeLedger, Killer
+from tests.controller.fakes import FakeCluster, FakeLedger, Killer, Rolling
 
 FIRST = Fault("killer-1", "killer", "kill", at=2 * SECOND, duration=3 * SECOND, target="leader")
 SECOND_FAULT = Fault("killer-2", "killer", "kill", at=4 * SECOND, duration=3 * SECOND, target="one")
@@ -30,7 +32,8 @@ def carry_out(
         setup = Setup("r", "fake", None, 3, {}, loop, Streams(1), None)  # type: ignore[arg-type]
         cluster = FakeCluster(setup)
         recorder = Recorder(loop)
-        faults = Faults(cluster, {"killer": Killer()}, recorder, loop, FakeLedger(cluster.asked), Silent())
+        nemeses = {"killer": Killer(), "rolling": Rolling()}
+        faults = Faults(cluster, nemeses, recorder, loop, FakeLedger(cluster.asked), Silent())
         change(cluster, faults, loop)
         running = asyncio.ensure_future(faults.run(schedule, loop.now()))
         await asyncio.sleep(work)
@@ -123,10 +126,88 @@ def test_a_trigger_begins_a_fault_some_time_after_it_fires() -> None:
 
     def changes(cluster: FakeCluster, faults: Faults, loop: VirtualLoop) -> None:
         for time in (1, 4, 6):  # the first comes before the fault waits for it
-            loop.at(time * SECOND, faults.leader_changed)
+            loop.at(time * SECOND, faults.happened, "leader-change")
 
     asked, _ = carry_out(Schedule((triggered,)), 10, changes)
     assert [(time, what) for time, what in asked if "inject" in what or "undo" in what] == [
         (4.5, "inject killer-1 kill n1"),
         (5.5, "undo killer-1"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "line", "begins"),
+    [("sync-start", None, 2.0), ("sync-end", None, 3.0), ("log-line", "^two$", 5.0), ("log-line", "o", 4.0)],
+)
+def test_each_waits_for_its_own_trigger(trigger: str, line: str | None, begins: float) -> None:
+    waits = Fault("killer-1", "killer", "kill", at=0, duration=SECOND, target="one", trigger=trigger, line=line)
+
+    def happen(cluster: FakeCluster, faults: Faults, loop: VirtualLoop) -> None:
+        for time, what, said in [
+            (1, "leader-change", ""), (2, "sync-start", ""), (3, "sync-end", ""), (4, "log-line", "one"),
+            (5, "log-line", "two"), (6, trigger, "two"),
+        ]:  # fmt: skip
+            loop.at(time * SECOND, faults.happened, what, said)
+
+    asked, _ = carry_out(Schedule((waits,)), 10, happen)
+    assert [time for time, what in asked if "inject" in what] == [begins]
+
+
+ROLLING = Fault("r-1", "rolling", "rolling", at=SECOND, duration=30 * SECOND, target="all")
+
+
+def test_in_turn_the_next_waits_until_the_one_before_serves() -> None:
+    def slow(cluster: FakeCluster, faults: Faults, loop: VirtualLoop) -> None:
+        cluster.silent = {"n1": 4 * SECOND, "n2": 6 * SECOND}
+
+    asked, ops = carry_out(Schedule((ROLLING,)), 40, slow)
+    assert asked == [
+        *[(1.0, "note r-1")] * 3,
+        (1.0, "inject r-1 kill n1"),
+        (1.0, "undo r-1"),
+        (4.0, "inject r-1 kill n2"),
+        (4.0, "undo r-1"),
+        (6.0, "inject r-1 kill n3"),
+        (6.0, "undo r-1"),
+        (6.0, "undo r-1"),  # over before its time
+        (6.0, "strike r-1"),
+    ]
+    assert ops[-1].detail is not None
+    assert ops[-1].detail["evidence"] == (
+        "it bit, and served again 3.0 s later; it bit, and served again 2.0 s later; "
+        "it bit, and served again 0.0 s later; it bit"
+    )
+
+
+def test_in_turn_it_goes_as_far_as_time_does() -> None:
+    def stuck(cluster: FakeCluster, faults: Faults, loop: VirtualLoop) -> None:
+        cluster.silent = {"n2": 60 * SECOND}
+
+    asked, ops = carry_out(Schedule((ROLLING,)), 40, stuck)
+    assert [(time, what) for time, what in asked if "kill n" in what or "strike" in what] == [
+        (1.0, "inject r-1 kill n1"),
+        (1.0, "inject r-1 kill n2"),
+        (31.0, "strike r-1"),
+    ]
+    assert (ops[-1].f, str(ops[-1].type)) == ("undo", "ok")
+
+
+def test_in_turn_all_its_nodes_are_taken() -> None:
+    other = Fault("killer-1", "killer", "kill", at=2 * SECOND, duration=SECOND, target="one")
+
+    def stuck(cluster: FakeCluster, faults: Faults, loop: VirtualLoop) -> None:
+        cluster.silent = {"n1": 60 * SECOND}
+
+    asked, _ = carry_out(Schedule((ROLLING, other)), 10, stuck)
+    assert not [what for _, what in asked if "inject killer-1" in what]
+
+
+def test_in_turn_one_that_cannot_be_carried_out_ends_it() -> None:
+    def refuse(cluster: FakeCluster, faults: Faults, loop: VirtualLoop) -> None:
+        loop.at(2 * SECOND, lambda: setattr(cluster, "refuses", ("r-1",)))
+        cluster.silent = {"n1": 3 * SECOND}
+
+    asked, ops = carry_out(Schedule((ROLLING,)), 10, refuse)
+    assert [what for _, what in asked][-3:] == ["inject r-1 kill n2", "undo r-1", "strike r-1"]
+    assert ops[-1].detail is not None
+    assert "; the node did not answer; " in ops[-1].detail["evidence"]

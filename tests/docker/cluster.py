@@ -34,6 +34,8 @@ class Seen:
         self.exits: list[tuple[str, int, str, bool]] = []
         self.broke: list[str] = []
         self.noted: list[tuple[str, str, str]] = []
+        self.synced: list[tuple[str, str, bool]] = []
+        self.lines: list[tuple[str, str]] = []
 
     def leader(self, view: LeaderView) -> None:
         self.views.append(view)
@@ -43,6 +45,12 @@ class Seen:
 
     def noticed(self, node: str, time: int, what: str, words: str) -> None:
         self.noted.append((node, what, words))
+
+    def synchronising(self, scope: str, node: str, over: bool) -> None:
+        self.synced.append((scope, node, over))
+
+    def logged(self, node: str, line: str) -> None:
+        self.lines.append((node, line))
 
     def broken(self, why: str) -> None:
         self.broke.append(why)

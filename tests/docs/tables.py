@@ -20,6 +20,7 @@ from chaos.model.settings import Setting, resolve
 from chaos.search.prove.protocols import PROTOCOLS
 from clusters.hosts.base import Image
 from clusters.hosts.docker import DockerHosts
+from clusters.simulated.faults import UNABLE
 from nemesis.timing import timing
 from tests.docs.pages import name, pages
 
@@ -53,30 +54,37 @@ def settings(group: str, thing: str) -> str:
 
 
 def timings() -> str:
-    """The settings that every nemesis has, with each one's default."""
+    """The settings that every nemesis has, with its default; then each nemesis with its own."""
     names = registry.names(registry.NEMESES)
     found = {thing: {s.name: s for s in registry.find(registry.NEMESES, thing).settings} for thing in names}
-    rows = [
-        (f"`{one}`", *(_default(found[thing][one]) for thing in names), found[names[0]][one].meaning) for one in TIMING
+    kinds = {one: {_default(found[thing][one]) for thing in names} for one in TIMING}
+    own = [one for one in TIMING if len(kinds[one]) > 1]
+    said = [
+        (f"`{one}`", "see below" if one in own else kinds[one].copy().pop(), found[names[0]][one].meaning)
+        for one in TIMING
     ]
-    return table(("setting", *(f"`{thing}`" for thing in names), "meaning"), rows)
+    rows = [(f"`{thing}`", *(_default(found[thing][one]) for one in own)) for thing in names]
+    return "\n".join(
+        [table(("setting", "default", "meaning"), said), "", table(("nemesis", *(f"`{one}`" for one in own)), rows)]
+    )
 
 
 def nemeses() -> str:
     """Every nemesis, with what it does to a cluster and where that can be done."""
     refused = DockerHosts("", Image("", "", "")).refused()
+
+    def can(verbs: Iterable[str], not_these: Iterable[str]) -> str:
+        return "no" if any(verb in not_these for verb in verbs) else "yes"
+
     rows = []
     for thing in registry.names(registry.NEMESES):
         nemesis: Any = registry.find(registry.NEMESES, thing)
         verbs = nemesis().verbs(resolve(nemesis.settings, {}, thing))
         assert all(verb in ABILITIES for verb in verbs)
-        docker = "no" if any(verb in refused for verb in verbs) else "yes"
-        if any(verb in HANG_ON_THE_KERNEL for verb in verbs):
-            docker = "as far as the kernel can"
-        verbs = tuple(verb for verb in verbs if verb in VERBS)
-        rows.append(
-            (f"[`{thing}`](#{thing})", nemesis.meaning, ", ".join(f"`{verb}`" for verb in verbs), "yes", docker)
-        )
+        hangs = any(verb in HANG_ON_THE_KERNEL for verb in verbs)
+        docker = "as far as the kernel can" if hangs else can(verbs, refused)
+        said = ", ".join(f"`{verb}`" for verb in verbs if verb in VERBS)
+        rows.append((f"[`{thing}`](#{thing})", nemesis.meaning, said, can(verbs, UNABLE), docker))
     return table(("nemesis", "what it does", "verb", "simulated", "docker"), rows)
 
 

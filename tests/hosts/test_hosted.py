@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from chaos.model.errors import BadInput, SplitbrainError
-from chaos.model.schedule import ABILITIES, CUT, KILL, LOSS, SHAPE, Action
+from chaos.model.schedule import ABILITIES, CRASH_LOOP, CUT, DAMAGE, KILL, LOSS, OWN_DISK, POWER_OFF, SHAPE, Action
 from chaos.model.settings import resolve
 from clusters.agent.link import AgentLink, Offset
 from clusters.base import Counts, Injected, LeaderView, Undone, Unknown
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
 from clusters.hosted import HostedCluster, hosted
-from clusters.hosts.docker import DockerHost, DockerHosts
+from clusters.hosts.docker import DockerHost, DockerHosts, _rights
 from tests.docker.cluster import Seen, setup
 
 PORTS = [25672, 4369]
@@ -120,6 +120,22 @@ def rule(direction: str, peer: int, ports: list[int] | None = None) -> dict[str,
         (
             Action(SHAPE, ("n1",), {"links": [["clients", "n1"]], "loss": 0.5}),
             {"n1": {"send": [], "drop": [rule("in", 254, [5672])], "loss": 0.5, "instead": []}},
+        ),
+        (Action(CRASH_LOOP, ("n2",), {"times": 3}), {"n2": {"times": 3, "port": 5672}}),
+        (  # silent to and for everybody; the controller only on the broker's port, so that the agent still hears it
+            Action(POWER_OFF, ("n1",), {}),
+            {
+                "n1": {
+                    "rules": [
+                        rule("in", 2), rule("in", 3), rule("out", 254, [5672]), rule("in", 254, [5672]),
+                        rule("out", 2), rule("out", 3),
+                    ]
+                }
+            },
+        ),
+        (
+            Action(DAMAGE, ("n1",), {"how": "flip", "what": "wal", "files": 1, "draw": 2}),
+            {"n1": {"how": "flip", "files": 1, "draw": 2, "patterns": ["*/quorum/*/*.wal"]}},
         ),
     ],
 )
@@ -291,7 +307,13 @@ def test_of_two_leaders_without_terms_it_is_the_first_for_as_long_as_it_says_so(
 def test_abilities_are_known_before_it_is_up() -> None:
     abilities = cluster({})[0].abilities()
     assert set(abilities) == set(ABILITIES)
-    assert [verb for verb, why in abilities.items() if why] == ["power-off", "wipe"]
+    assert [verb for verb, why in abilities.items() if why] == ["wipe"]
+
+
+def test_containers_may_mount_only_where_a_disk_is_to_be_hurt() -> None:
+    assert _rights(("kill", "cut", "damage")) == {"cap_add": ["NET_ADMIN"]}
+    for verb in OWN_DISK:
+        assert _rights(("kill", verb))["cap_add"] == ["NET_ADMIN", "SYS_ADMIN"]
 
 
 def test_a_kind_of_host_that_there_is_not() -> None:

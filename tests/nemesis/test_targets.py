@@ -63,6 +63,18 @@ def test_a_follower_is_anybody_but_the_leader() -> None:
     assert hurt("follower", View(("n1",), "n1"), draw=1) == ()
 
 
+def test_followers_are_all_but_the_leader_and_nobody_where_nobody_leads() -> None:
+    assert hurt("followers", View(THREE, "n2"), draw=1) == ("n1", "n3")
+    assert hurt("followers", View(("n1", "n2"), "n3"), draw=1) == ("n1", "n2")
+    assert hurt("followers", View(THREE, None), draw=1) == ()
+
+
+def test_the_newest_is_who_was_started_last() -> None:
+    assert hurt("newest", View(THREE, "n2", "n3"), draw=1) == ("n3",)
+    assert hurt("newest", View(THREE, "n2", None), draw=1) == ()
+    assert hurt("newest", View(("n1", "n2"), "n2", "n3"), draw=1) == (), "another fault holds it"
+
+
 def test_every_node_can_be_the_one() -> None:
     assert {hurt("one", View(THREE, None), draw) for draw in range(50)} == {("n1",), ("n2",), ("n3",)}
 
@@ -82,7 +94,7 @@ def test_targets_that_mean_nobody_are_left_out_or_refused() -> None:
     ("value", "problem"),
     [
         (["leadr"], "'leadr' is neither a role nor nodes such as \"n1+n3\"; did you mean 'leader'?"),
-        ("one,n0", "'n0' is neither a role nor nodes such as \"n1+n3\"; known: all, follower, leader"),
+        ("one,n0", "'n0' is neither a role nor nodes such as \"n1+n3\"; known: all, follower, followers, leader"),
         ([3], "3 is neither a role nor nodes"),
         ([["one"]], "['one'] is neither a role nor nodes"),
         ([], "[] is not a list of targets"),

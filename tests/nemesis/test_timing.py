@@ -15,13 +15,31 @@ from chaos.model.schedule import VERBS, Fault, Schedule
 from chaos.model.settings import BadKey, format_duration, resolve
 from nemesis.base import Nemesis, View
 from nemesis.clock import Clock
+from nemesis.disk import Damage, DiskFull, DiskReadOnly, DiskSlow
 from nemesis.packets import Loss
 from nemesis.partition import Partition
-from nemesis.process import Kill, Pause, PowerOff, Restart, Wipe
+from nemesis.process import CrashLoop, Kill, NodeStop, Pause, PowerOff, Restart, Wipe
+from nemesis.starve import Starve
 from nemesis.timing import MINUTE, Chosen, deck, needed, series, timing, within
 
 S = 1_000_000_000
-NEMESES: list[type[Nemesis]] = [Partition, Kill, Pause, Restart, PowerOff, Wipe, Clock, Loss]
+NEMESES: list[type[Nemesis]] = [
+    Partition,
+    Kill,
+    Pause,
+    Restart,
+    CrashLoop,
+    NodeStop,
+    PowerOff,
+    Wipe,
+    DiskFull,
+    DiskReadOnly,
+    DiskSlow,
+    Starve,
+    Damage,
+    Clock,
+    Loss,
+]
 nemeses = pytest.mark.parametrize("nemesis", NEMESES, ids=lambda nemesis: nemesis.name)
 
 
@@ -52,6 +70,18 @@ def test_a_trigger_is_waited_for_from_the_faults_time_on() -> None:
         ("leader-change", 5, 10 * S),
         ("leader-change", 25, 10 * S),
     ]
+
+
+def test_a_log_line_is_said_with_its_trigger_and_only_with_it() -> None:
+    faults = planned(60 * S, trigger="log-line", line="leads term [2-9]")
+    assert {(fault.trigger, fault.line) for fault in faults} == {("log-line", "leads term [2-9]")}
+    assert Schedule.loads(Schedule(tuple(faults)).dumps()).faults == tuple(faults)
+    wrong: list[dict[str, Any]] = [{"trigger": "log-line"}, {"line": "x"}, {"trigger": "sync-end", "line": "x"}]
+    for options in wrong:
+        with pytest.raises(BadKey, match="with trigger = 'log-line', and only with that"):
+            planned(60 * S, **options)
+    with pytest.raises(BadKey, match=r"x.line: '\(' is not a regular expression"):
+        planned(60 * S, trigger="log-line", line="(")
 
 
 @given(

@@ -129,9 +129,9 @@ def test_bad_input_is_one_line_and_nothing_is_written(
 def test_a_fault_that_a_cluster_cannot_do_is_refused_with_its_row(
     mine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    mine.write_text(TEXT + 'set.cluster.on = "docker"\nset.nemesis = [{ name = "power-off" }]\n')
+    mine.write_text(TEXT + 'set.cluster.on = "docker"\nset.nemesis = [{ name = "wipe" }]\n')
     assert main.run(["suite", "mine.toml"]) == 254
-    assert "mine.toml:17: wrong: nemesis[0]: 'power-off' needs 'power-off'" in capsys.readouterr().err
+    assert "mine.toml:17: wrong: nemesis[0]: 'wipe' needs 'wipe'" in capsys.readouterr().err
 
 
 CLAIMS = [row for row in suite.load(file()).rows if row.expect.at_least == 1.0]

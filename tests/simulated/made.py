@@ -24,6 +24,8 @@ class Watcher:
     def __init__(self) -> None:
         self.views: list[LeaderView] = []
         self.exits: list[tuple[str, int, int, str, bool]] = []
+        self.synced: list[tuple[str, str, bool]] = []
+        self.lines: list[tuple[str, str]] = []
 
     def leader(self, view: LeaderView) -> None:
         self.views.append(view)
@@ -33,6 +35,12 @@ class Watcher:
 
     def noticed(self, node: str, time: int, what: str, words: str) -> None:
         pass
+
+    def synchronising(self, scope: str, node: str, over: bool) -> None:
+        self.synced.append((scope, node, over))
+
+    def logged(self, node: str, line: str) -> None:
+        self.lines.append((node, line))
 
     def broken(self, why: str) -> None:
         raise AssertionError(why)

@@ -7,17 +7,34 @@ import pytest
 from chaos.kernel.clock import SECOND
 from chaos.kernel.real import RealClock
 from chaos.kernel.streams import Streams
+from chaos.kernel.virtual import VirtualLoop, run_virtual
 from chaos.model.errors import BadInput, SplitbrainError
-from chaos.model.schedule import ABILITIES, CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, STOP, Action
+from chaos.model.schedule import (
+    ABILITIES,
+    CLOCK,
+    CRASH_LOOP,
+    CUT,
+    DAMAGE,
+    KILL,
+    LOSS,
+    NODE_STOP,
+    PAUSE,
+    POWER_OFF,
+    STOP,
+    WIPE,
+    Action,
+)
+from chaos.model.settings import resolve
 from clusters.base import Setup, Unknown, services
 from clusters.simulated.cluster import SimulatedCluster
+from clusters.simulated.faults import UNABLE
 from clusters.simulated.quorum.queue import QuorumQueue
 from tests.simulated.made import Watcher, cut, drain, outcome, seconds, served, simulate
 
 
-def test_every_verb_can_be_done() -> None:
+def test_every_verb_can_be_done_or_says_why_not() -> None:
     async def main(cluster: SimulatedCluster, watcher: Watcher) -> None:
-        assert dict(cluster.abilities()) == dict.fromkeys(ABILITIES)
+        assert dict(cluster.abilities()) == {**dict.fromkeys(ABILITIES), **UNABLE}
 
     simulate(main)
 
@@ -74,7 +91,7 @@ def test_a_fault_that_met_nothing_did_not_bite() -> None:
 
 def test_kill_stop_and_power_off_end_the_process_and_undo_starts_it_again() -> None:
     async def main(cluster: SimulatedCluster, watcher: Watcher) -> None:
-        for life, verb in enumerate((KILL, STOP, POWER_OFF), start=1):
+        for life, verb in enumerate((KILL, STOP, POWER_OFF, NODE_STOP), start=1):
             await cluster.inject(verb, Action(verb, ("n3",)))
             assert (await cluster.serving())["n3"] == "down"
             assert watcher.views[-1].role == "down"
@@ -83,6 +100,65 @@ def test_kill_stop_and_power_off_end_the_process_and_undo_starts_it_again() -> N
             assert (await cluster.undo(verb)).bit is True
             await served(cluster)
             assert watcher.views[-1].incarnation == life + 1
+
+    simulate(main)
+
+
+def test_damage_cuts_a_nodes_journals_short_while_it_is_down() -> None:
+    async def main(cluster: SimulatedCluster, watcher: Watcher) -> None:
+        client = await cluster.connect("n1", "p")
+        for number in range(20):
+            await client.publish("q", b"%d" % number)
+        before = cluster.by_name["n3"].disk.file("q").records()
+        injected = await cluster.inject("f", Action(DAMAGE, ("n3",), {"how": "truncate", "files": 9, "draw": 1}))
+        after = cluster.by_name["n3"].disk.file("q").records()
+        assert after == before[: len(after)]
+        assert len(after) < len(before)
+        assert f"n3: the last {len(before) - len(after)} of {len(before)} records of q are lost" in injected.evidence
+        assert (await cluster.undo("f")).bit is True
+        await served(cluster)
+        assert await drain(cluster, "n3") == [b"%d" % number for number in range(20)], "the others have them"
+
+    simulate(main)
+
+
+def test_damage_of_a_majority_loses_what_was_confirmed() -> None:
+    async def main(cluster: SimulatedCluster, watcher: Watcher) -> None:
+        client = await cluster.connect("n1", "p")
+        for number in range(20):
+            await client.publish("q", b"%d" % number)
+        await cluster.inject("f", Action(DAMAGE, cluster.nodes, {"how": "flip", "files": 9, "draw": 1}))
+        await cluster.undo("f")
+        await served(cluster)
+        assert len(await drain(cluster, "n3")) < 20
+
+    simulate(main)
+
+
+def test_damage_where_nothing_is_written_does_not_bite() -> None:
+    async def main(cluster: SimulatedCluster, watcher: Watcher) -> None:
+        await cluster.inject("w", Action(WIPE, ("n2",)))
+        await cluster.inject("f", Action(DAMAGE, ("n2",), {"how": "truncate", "files": 1, "draw": 1}))
+        assert (await cluster.undo("f")).bit is False
+        await cluster.undo("w")
+
+    simulate(main)
+
+
+def test_a_crash_loop_kills_again_as_soon_as_it_serves() -> None:
+    async def main(cluster: SimulatedCluster, watcher: Watcher) -> None:
+        await cluster.inject("f", Action(CRASH_LOOP, ("n2", "n3"), {"times": 3}))
+        await seconds(20)
+        ends = [(node, life) for node, life, *_ in watcher.exits]
+        assert ends == [(node, life) for life in (1, 2, 3) for node in ("n2", "n3")]
+        await served(cluster)
+        undone = await cluster.undo("f")
+        assert (undone.bit, undone.evidence) == (True, "n2 was killed 3 of 3 times, n3 was killed 3 of 3 times")
+        await cluster.inject("g", Action(CRASH_LOOP, ("n1",), {"times": 3}))
+        assert (await cluster.undo("g")).bit is False, "one kill is no loop"
+        await served(cluster)
+        await seconds(20)
+        assert len(watcher.exits) == 7, "undone is undone"
 
     simulate(main)
 
@@ -290,3 +366,44 @@ def test_a_connection_that_one_side_still_held_is_replaced_once(seed: int) -> No
         return max(sum("connected to n" in line for line in node.log) for node in cluster.by_name.values())
 
     assert simulate(main, seed=seed, net_ticktime="5s") <= 5  # two at first, and each perhaps replaced
+
+
+def test_the_newest_is_whose_broker_was_started_last() -> None:
+    async def main(cluster: SimulatedCluster, watcher: Watcher) -> None:
+        assert cluster.newest() == "n3"  # all at once: the last of them
+        await cluster.inject("f", Action(KILL, ("n2",)))
+        await seconds(1)
+        await cluster.undo("f")
+        assert cluster.newest() == "n2"
+        await cluster.inject("g", Action(KILL, ("n2",)))
+        assert cluster.newest() == "n3"
+        await cluster.undo("g")
+
+    simulate(main)
+
+
+def test_who_waits_for_it_is_told_when_a_replica_catches_up_and_of_lines() -> None:
+    async def main(loop: VirtualLoop) -> Watcher:
+        watcher = Watcher()
+        options = resolve(QuorumQueue.settings, {}, "cluster.settings")
+        setup = Setup(
+            "r", "b", None, 3, options, loop, Streams(1), watcher, lines=("steps down", "n3 is down"), syncs=True
+        )
+        cluster = SimulatedCluster(setup, QuorumQueue)
+        await cluster.up(lambda line: None)
+        await cluster.declare("q")
+        client = await cluster.connect("n1", "p")
+        await cluster.inject("f", Action(CUT, cluster.nodes, cut(cluster, "n3").args))
+        for number in range(200):
+            await client.publish("q", b"%d" % number)
+        await seconds(10)
+        assert watcher.synced == [("q", "n3", False)], "cut off, and known to be behind"
+        await cluster.undo("f")
+        await served(cluster)
+        await seconds(1)
+        return watcher
+
+    watcher = run_virtual(main)
+    assert watcher.synced == [("q", "n3", False), ("q", "n3", True)]
+    assert {node for node, _ in watcher.lines} == {"n1", "n2"}
+    assert all("n3 is down" in line for _, line in watcher.lines)

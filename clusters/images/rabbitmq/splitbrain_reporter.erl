@@ -53,6 +53,9 @@ answer(<<"cluster">>) ->
 answer(<<"clock">>) ->
     object([{pid, os:getpid()}, {os, os:system_time(nanosecond)}, {erlang, erlang:system_time(nanosecond)},
             {at, os:perf_counter(nanosecond)}]);
+answer(<<"touch">>) ->
+    _ = side_by_side(fun touch/1, ra_servers()),
+    object([{pid, os:getpid()}]);
 answer(Other) ->
     object([{error, <<"unknown question: ", Other/binary>>}]).
 
@@ -61,6 +64,13 @@ running() ->
     _ = code:ensure_loaded(rabbit_nodes),
     Name = case erlang:function_exported(rabbit_nodes, list_running, 0) of true -> list_running; false -> all_running end,
     try rabbit_nodes:Name() catch _:_ -> [] end.
+
+%% A read that needs a majority, of each queue that is led here: it changes nothing, and tells the followers who leads.
+touch(Name) ->
+    case ets:lookup_element(ra_state, Name, 2) of
+        leader -> ra:consistent_query({Name, node()}, fun(_) -> ok end, ?TIMEOUT);
+        _ -> ok
+    end.
 
 ra_servers() ->
     case ets:info(ra_state, size) of
