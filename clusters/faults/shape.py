@@ -17,7 +17,8 @@ from clusters.faults.nftables import DOUBLE, QUEUE, Rule, Table
 from clusters.faults.queues import Passed, Queues
 
 PARTS = ("delay", "jitter", "loss", "corrupt", "duplicate", "reorder", "rate")
-NETSTAT = (("/proc/net/snmp", "Tcp", "InCsumErrors"), ("/proc/net/netstat", "TcpExt", "TCPOFOQueue"))
+_CORRUPT = (("/proc/net/snmp", "Tcp", "InCsumErrors"), ("/proc/net/snmp", "Udp", "InCsumErrors"))
+_EARLY = (("/proc/net/netstat", "TcpExt", "TCPOFOQueue"),)
 
 
 class Shape:
@@ -87,6 +88,8 @@ class Shape:
         if self._queues and self._shape.delay:
             seen["delay"] = passed.delayed > 0
             words.append(f"{passed.delayed} packets delayed")
+        elif self._queues and self._shape.corrupt:  # which of them it was, netem does not count
+            words.append(f"{passed.delayed} packets through netem")
         if self._queues and self._shape.rate:
             seen["rate"] = passed.held > 0
             words.append(f"{passed.held} times too many at once")
@@ -94,7 +97,7 @@ class Shape:
             corrupt, early = (now - then for now, then in zip(_heard(), self._heard, strict=True))
             if self._shape.corrupt:
                 seen["corrupt"] = corrupt > 0
-                words.append(f"{corrupt} segments came corrupt")
+                words.append(f"{corrupt} came corrupt")
             if self._shape.reorder:
                 seen["reorder"] = early > 0
                 words.append(f"{early} segments came too early")
@@ -136,13 +139,14 @@ def _value(args: Mapping[str, Any], part: str) -> Any:
 
 
 def _heard() -> tuple[int, int]:
-    """Segments that came corrupt, and ahead of others, since the kernel began to count."""
-    found = []
-    for path, protocol, name in NETSTAT:
-        try:
-            with open(path, encoding="ascii") as file:
-                rows = [line.split() for line in file if line.startswith(f"{protocol}:")]
-            found.append(int(dict(zip(rows[0], rows[1], strict=True))[name]))
-        except (OSError, LookupError, ValueError):
-            found.append(0)
-    return found[0], found[1]
+    """What came corrupt, and segments that came ahead of others, since the kernel began to count."""
+    return sum(_counter(*one) for one in _CORRUPT), sum(_counter(*one) for one in _EARLY)
+
+
+def _counter(path: str, protocol: str, name: str) -> int:
+    try:
+        with open(path, encoding="ascii") as file:
+            rows = [line.split() for line in file if line.startswith(f"{protocol}:")]
+        return int(dict(zip(rows[0], rows[1], strict=True))[name])
+    except (OSError, LookupError, ValueError):
+        return 0

@@ -190,7 +190,7 @@ def test_late_by_so_much_give_or_take(two: Two) -> None:
 
 def test_ahead_of_others(two: Two) -> None:
     two.inject("f", "shape", THERE, delay=50 * MS, reorder=0.25)
-    found = two.ask()
+    found = two.ask(stretch=10 * STRETCH)  # of TCP, which counts what comes too early
     assert found["back"] == COUNT
     assert found["behind"] > COUNT / 4
     assert two.undo("f") == {"delay": True, "reorder": True}
