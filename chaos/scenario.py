@@ -81,8 +81,8 @@ FAULTS = Setting("faults", choice("bite", "none", "any"), "bite", "whether each 
 @dataclass(frozen=True)
 class ClusterPart:
     """Which broker, in which version (None where there is no choice), on what, with how many nodes, told what.
-    `image`: what its containers are made of, instead of what we would build. `hosts`: what `[cluster.ssh]` says, with
-    every setting at its value; or the addresses of a broker of the user's own."""
+    `image`: what its containers are made of, instead of what we would build. `hosts`: what `[cluster.ssh]`, or
+    `[cluster.docker]`, says, with every setting at its value; or the addresses of a broker of the user's own."""
 
     broker: str
     version: str | None
@@ -260,7 +260,7 @@ def _resolve(data: dict[str, Any]) -> Scenario:
 
 def _cluster(table: dict[str, Any]) -> ClusterPart:
     where = "cluster"
-    known = ("broker", "on", "image", "nodes", "settings", SSH, EXTERNAL)
+    known = ("broker", "on", "image", "nodes", "settings", DOCKER, SSH, EXTERNAL)
     for key in table:
         if key not in known:
             raise BadKey(f"{where}.{key}", f"unknown key {key!r}; {did_you_mean(key, known)}")
@@ -272,19 +272,23 @@ def _cluster(table: dict[str, Any]) -> ClusterPart:
         raise BadKey(f"{where}.broker", f"no {broker!r} among the brokers; {did_you_mean(broker, brokers)}")
     places = tuple(_places(broker))
     image = _convert(f"{where}.image", IMAGE, table)
-    hinted = [DOCKER] * (image is not None) + [place for place in (SSH, EXTERNAL) if place in table]
+    hinted = [DOCKER] * (image is not None) + [place for place in (DOCKER, SSH, EXTERNAL) if place in table]
     usual = next((place for place in hinted if place in places), places[0])
     on = _convert(f"{where}.on", Setting("on", _place_of(broker, places), usual, ""), table)
+    if image is not None and DOCKER in table:
+        raise BadKey(f"{where}.image", "these containers are there already: take the image out")
     if image is not None and on != DOCKER:
         problem = f"containers are made of an image, and this cluster is {_on(on)}"
         raise BadKey(f"{where}.image", f"{problem}; {_instead(broker, places)}")
     hosts = scenario_hosts.understand(table, on)
-    usual_nodes = len(hosts[scenario_hosts.ADDRESSES if on == EXTERNAL else "host"]) if hosts else NODES.default
+    number = scenario_hosts.number(hosts)
     nodes = _convert(
-        f"{where}.nodes", replace(NODES, convert=integer(low=1, high=MAX_NODES[on]), default=usual_nodes), table
+        f"{where}.nodes",
+        replace(NODES, convert=integer(low=1, high=MAX_NODES[on]), default=number or NODES.default),
+        table,
     )
-    if hosts and nodes != usual_nodes:
-        there = f"{usual_nodes} {'addresses' if on == EXTERNAL else 'hosts'}"
+    if number and nodes != number:
+        there = f"{number} {'addresses' if on == EXTERNAL else 'hosts'}"
         raise BadKey(f"{where}.nodes", f"{nodes}, and there are {there}: each is a node, so take it out")
     cls = registry.find(_group(on), broker)
     versions: tuple[str, ...] = getattr(cls, "versions", ())

@@ -12,7 +12,7 @@ from typing import Any
 from chaos.model import registry
 from chaos.model.errors import BadInput
 from chaos.model.settings import BadKey
-from chaos.scenario import SCHEMA, SSH, Scenario, understand
+from chaos.scenario import DOCKER, SCHEMA, SSH, Scenario, understand
 from chaos.scenario_text import Origin, read_file, set_key
 from clusters.external import EXTERNAL
 from clusters.hosts.inventory import parse_node
@@ -38,6 +38,7 @@ def from_flags(
     node: Sequence[str] = (),
     inventory: str | None = None,
     address: Sequence[str] = (),
+    container: Sequence[str] = (),
     nodes: int | str | None = None,
     nemesis: str | None = None,
     workload: str | None = None,
@@ -49,8 +50,8 @@ def from_flags(
 ) -> Scenario:
     """A scenario from the command line alone, or a file's with what the flags change.
 
-    `node` are hosts over SSH, user@address:port, in the order of the nodes; `inventory` is a file of them;
-    `address` are those of a broker of the user's own.
+    `node` are hosts over SSH, user@address:port, in the order of the nodes; `inventory` is a file of them; `container`
+    are containers that are there; `address` are those of a broker of the user's own.
     `nemesis` is a list joined with commas that replaces the file's nemeses and faults ("none": none). `sets` are
     KEY=VALUE with dotted keys (`workload.rate=500`, `nemesis[0].every=5s` or `nemesis.partition.every=5s`), the value
     being TOML or else text. `able` raises BadKey for a scenario that could be read and yet cannot be run. Raises
@@ -59,12 +60,15 @@ def from_flags(
     nemeses = None
     if nemesis is not None:
         nemeses = [{"name": name.strip()} for name in nemesis.split(",")] if nemesis not in ("", "none") else []
+    containers = [name for word in container for name in word.split(",")]
     told = (
         _Flag("--broker", "cluster.broker", broker),
         _Flag("--on", "cluster.on", on),
         _Flag("--image", "cluster.image", image),
         _Flag("--node", "cluster.on", SSH if node and on is None else None),
         _Flag("--node", "cluster.ssh.host", [_host(word) for word in node] or None),
+        _Flag("--container", "cluster.on", DOCKER if container and on is None else None),
+        _Flag("--container", "cluster.docker.containers", containers or None),
         _Flag("--inventory", "cluster.on", SSH if inventory is not None and on is None else None),
         _Flag("--inventory", "cluster.ssh.inventory", None if inventory is None else str(Path(inventory).absolute())),
         _Flag("--address", "cluster.on", EXTERNAL if address and on is None else None),

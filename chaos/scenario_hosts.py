@@ -1,5 +1,5 @@
-"""Where a scenario's cluster is that is not made for the run: on hosts over SSH, `[cluster.ssh]` or an inventory; or a
-broker of the user's own, at the addresses of `cluster.external`."""
+"""Where a scenario's cluster is that is not made for the run: on hosts over SSH, `[cluster.ssh]` or an inventory; in
+somebody's own containers, `[cluster.docker]`; or a broker of the user's own, at the addresses of `cluster.external`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from chaos.model.errors import BadInput
 from chaos.model.settings import BadKey, format_duration
 from chaos.scenario_text import read_file
 from clusters.external import EXTERNAL, address
-from clusters.hosts import inventory
+from clusters.hosts import containers, inventory
 
-SSH = "ssh"
+DOCKER, SSH = "docker", "ssh"
 ADDRESSES = "address"
+UNDERSTAND = {DOCKER: containers.understand, SSH: inventory.understand}
 WHERE = "cluster.ssh"
 
 
@@ -41,20 +42,24 @@ def inline(data: dict[str, Any], folder: Path) -> None:
 
 
 def understand(table: dict[str, Any], on: str) -> dict[str, Any]:
-    """What `[cluster.ssh]` says, in a cluster on such hosts; the addresses, in one of the user's own; else nothing.
-
-    Raises BadKey.
-    """
+    """What the table of the hosts' kind says; the addresses of a broker of the user's own; nothing where the hosts are
+    made for the run. Raises BadKey."""
     if EXTERNAL in table or on == EXTERNAL:
         return _addresses(table, on)
-    told = table.get(SSH, {})
-    if not isinstance(told, dict):
-        raise BadKey(WHERE, f"{told!r} is not a table; write [{WHERE}] and its keys below it")
-    if on != SSH:
-        if SSH in table:
-            raise BadKey(WHERE, f'hosts over SSH, and this cluster is {on}; write on = "{SSH}", or take them out')
-        return {}
-    return inventory.understand(told, WHERE)
+    for kind in UNDERSTAND:
+        where = f"cluster.{kind}"
+        if not isinstance(table.get(kind, {}), dict):
+            raise BadKey(where, f"{table[kind]!r} is not a table; write [{where}] and its keys below it")
+        if kind in table and kind != on:
+            raise BadKey(where, f'hosts of another kind: this cluster is {on}; write on = "{kind}", or take them out')
+    if on == SSH or on in table:
+        return UNDERSTAND[on](table.get(on, {}), f"cluster.{on}")
+    return {}
+
+
+def number(hosts: Mapping[str, Any]) -> int:
+    """How many nodes what `understand` gave names; 0 where it names none."""
+    return len(hosts.get("host") or hosts.get("containers") or hosts.get(ADDRESSES) or ())
 
 
 def _addresses(table: dict[str, Any], on: str) -> dict[str, Any]:
@@ -75,6 +80,8 @@ def written(hosts: Mapping[str, Any]) -> dict[str, Any]:
     if ADDRESSES in hosts:
         return {EXTERNAL: hosts[ADDRESSES]}
     told = {key: value for key, value in hosts.items() if value is not None and key != "host"}
+    if "host" not in hosts:
+        return {DOCKER: told}
     told["silence"] = format_duration(hosts["silence"])
     own = [{key: value for key, value in host.items() if value is not None} for host in hosts["host"]]
     return {SSH: {**told, "host": own}}

@@ -38,6 +38,7 @@ from clusters.base import (
 from clusters.brokers.base import ALL, BROKER, CLIENTS, REPORTER, Broker
 from clusters.catching import Catching, Lag
 from clusters.hosts.base import Host, Hosts
+from clusters.hosts.containers import ContainerHosts
 from clusters.hosts.docker import DockerHosts
 from clusters.hosts.inventory import inventory
 from clusters.hosts.ssh import SshHosts
@@ -624,4 +625,6 @@ def hosted(setup: Setup, on: str, broker: Broker) -> HostedCluster:
         return HostedCluster(setup, SshHosts(setup.run, inventory(setup.hosts), broker), broker)
     if on != DOCKER:
         raise BadInput(f"cluster.on: no hosts of kind {on!r}; {did_you_mean(on, KINDS)}")
+    if setup.hosts:
+        return HostedCluster(setup, ContainerHosts(setup.run, setup.hosts, broker), broker)
     return HostedCluster(setup, DockerHosts(setup.run, setup.image or broker.image(), setup.verbs), broker)

@@ -8,9 +8,9 @@ from chaos.cli import options
 from chaos.cli.output import print_json
 from chaos.model.errors import BadInput
 from chaos.model.op import INVOKE
-from chaos.scenario import SIMULATED, SSH, load
+from chaos.scenario import SIMULATED, SSH, ClusterPart, load
 from clusters import external
-from clusters.hosts import docker, ssh
+from clusters.hosts import containers, docker, ssh
 from clusters.hosts.inventory import inventory
 from results.store import RunDirectory, Store
 from results.text import printable
@@ -58,16 +58,28 @@ def _one(directory: RunDirectory, force: bool) -> list[str]:
         history = directory.history()
         queues = [history.key[row] or "" for row in history.rows("publish", INVOKE).tolist()]
         return external.clean(directory.id, load(directory.scenario).cluster.hosts["address"], queues)
-    if on == SSH:
+    if (cluster := _taken(directory)) is not None:
         if directory.running() and not force:
             raise BadInput(f"{directory.id} is going on: stop it first, with Ctrl-C or SIGTERM, or say --force")
-        cluster = load(directory.scenario).cluster
-        return ssh.clean(directory.id, inventory(cluster.hosts), cluster.names())
+        if on == SSH:
+            return ssh.clean(directory.id, inventory(cluster.hosts), cluster.names())
+        return containers.clean(directory.id, cluster.hosts, cluster.names())
     who = docker.runs().get(directory.id)
     if (who is not None or directory.running()) and not force:
         process = f" ({who})" if who else ""
         raise BadInput(f"{directory.id} is going on{process}: stop it first, with Ctrl-C or SIGTERM, or say --force")
     return docker.clean(directory.id)
+
+
+def _taken(directory: RunDirectory) -> ClusterPart | None:
+    """The cluster of a run that was on somebody's own machines; None for one on hosts that were made for it."""
+    try:
+        cluster = load(directory.scenario).cluster
+    except BadInput:
+        if directory.run().on == SSH:
+            raise
+        return None
+    return cluster if cluster.hosts else None
 
 
 def _all(force: bool) -> tuple[list[str], dict[str, str]]:

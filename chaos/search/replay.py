@@ -46,7 +46,7 @@ def moved(scenario: Scenario, on: str) -> tuple[Scenario, tuple[str, ...]]:
     group = registry.SIMULATIONS if on == SIMULATED else registry.BROKERS
     settings = data["cluster"].pop("settings", {})
     data["cluster"]["on"] = on
-    for key in ("image", "ssh", "external"):
+    for key in ("image", "docker", "ssh", "external"):
         data["cluster"].pop(key, None)
     from_data(data)  # says what is wrong with the broker, before its settings are looked at
     known = {setting.name for setting in registry.find(group, scenario.cluster.broker).settings}

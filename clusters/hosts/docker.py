@@ -280,7 +280,7 @@ class ExecChannel:
         raw.settimeout(0)
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader()
-        reader.feed_data(_read_ahead(attached))
+        reader.feed_data(read_ahead(attached))
         transport, protocol = await loop.create_connection(lambda: asyncio.StreamReaderProtocol(reader), sock=raw)
         return ExecChannel(attached, reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
@@ -310,7 +310,7 @@ class ExecChannel:
         return b"".join(self._stderr).decode(errors="replace")
 
 
-def _read_ahead(attached: Any) -> bytes:
+def read_ahead(attached: Any) -> bytes:
     """What came of an exec's output together with the head of the engine's answer: whoever read that head has it, and
     docker's SDK hands out only the socket beneath. The socket must not block."""
     response = getattr(attached, "_response", None)

@@ -20,24 +20,10 @@ from paramiko.ssh_exception import (
 
 from chaos.model.errors import SplitbrainError
 from clusters.hosts.inventory import PASSPHRASE, PASSWORD, SUDO, Inventory, Machine
+from clusters.hosts.taken import ANSWER, PATH, Done
 
 CONNECT = 10.0  # seconds for each step of connecting
-ANSWER = 60.0  # seconds that a command may say nothing
 _ALIVE = 5  # seconds between signs of life
-_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-
-class Done:
-    """What a command came to."""
-
-    def __init__(self, code: int, out: bytes, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def complaint(self) -> str:
-        """The last line that it complained with."""
-        said = self.err.strip() or self.out.decode(errors="replace").strip()
-        return (said or f"exit code {self.code}").splitlines()[-1]
 
 
 class UnknownKey(SSHException):
@@ -53,7 +39,7 @@ class _Refuse(paramiko.MissingHostKeyPolicy):
         raise UnknownKey(key)
 
 
-class Shell:
+class SshShell:
     """One host. `label` names it in errors: "n1 (root@10.0.0.1)"."""
 
     def __init__(self, label: str, machine: Machine, common: Inventory) -> None:
@@ -184,14 +170,14 @@ class Shell:
 
     def root(self) -> None:
         """Find out how commands become root's. Raises SplitbrainError when they cannot."""
-        if self.run("id -u", root=False).out.strip() == b"0":
+        if self.as_user("id -u").out.strip() == b"0":
             self._sudo = ("", b"")
             return
-        tried = self.run("sudo -n -k true", root=False)
+        tried = self.as_user("sudo -n -k true")
         if tried.code == 0:
             self._sudo = ("sudo -n ", b"")
             return
-        user = self.run("id -un", root=False).out.decode().strip()
+        user = self.as_user("id -un").out.decode().strip()
         if tried.code == 127:
             raise self._error(f"there is no sudo for {user}: apt-get install sudo there, or log in as root")
         secret = os.environ.get(SUDO, os.environ.get(PASSWORD))
@@ -206,8 +192,15 @@ class Shell:
             self._sudo = None
             raise self._error(f"{user} may not use sudo with that password ({tried.complaint}): check {SUDO}")
 
-    def run(self, command: str, data: bytes = b"", *, root: bool = True, patience: float = ANSWER) -> Done:
+    def run(self, command: str, data: bytes = b"", *, patience: float = ANSWER) -> Done:
         """A command of sh's to its end, `data` its input. Raises SplitbrainError when the connection does not hold."""
+        return self._run(command, data, True, patience)
+
+    def as_user(self, command: str) -> Done:
+        """A command of whom we logged in as."""
+        return self._run(command, b"", False, ANSWER)
+
+    def _run(self, command: str, data: bytes, root: bool, patience: float) -> Done:
         try:
             channel = self.start(command, root=root)
             channel.settimeout(patience)
@@ -231,7 +224,7 @@ class Shell:
         if root:
             assert self._sudo is not None
             before = self._sudo[0]
-        channel.exec_command(f"{before}env {_PATH} sh -c {shlex.quote(command)}")
+        channel.exec_command(f"{before}env {PATH} sh -c {shlex.quote(command)}")
         return channel
 
     def ahead(self) -> bytes:

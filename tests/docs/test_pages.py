@@ -14,7 +14,7 @@ import pytest
 from chaos.model import errors, op, registry
 from chaos.model.history import SCHEMA, History
 from chaos.model.settings import resolve
-from clusters.hosts import inventory
+from clusters.hosts import containers, inventory
 from nemesis.partition import KINDS as PARTITIONS
 from nemesis.targets import ROLES
 from results.store import RunDirectory
@@ -101,6 +101,8 @@ def test_the_settings_of_hosts_over_ssh() -> None:
     page = section(DOCS / "hosts.md", "Machines over SSH")
     assert first_column(page, "setting") == [setting.name for setting in inventory.COMMON]
     assert first_column(page, "key") == [setting.name for setting in inventory.OWN]
+    told = first_column(section(DOCS / "hosts.md", "Containers of yours"), "table `cluster.docker`")
+    assert told == ["containers", *(setting.name for setting in containers.SETTINGS)]
     for variable in (inventory.PASSWORD, inventory.PASSPHRASE, inventory.SUDO):
         assert f"`{variable}`" in page
 

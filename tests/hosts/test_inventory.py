@@ -143,7 +143,7 @@ def test_scenarios_without_usable_hosts(more: str, problem: str) -> None:
         ({"on": "ssh"}, "--on: cluster.ssh.host: no hosts: "),
         ({"node": ("a:b",)}, "--node: 'a:b' is not a host: write user@address, or user@address:port"),
         ({"node": ("a", "b"), "nodes": 3}, "--node and --nodes: cluster.nodes: 3, and there are 2 hosts"),
-        ({"node": ("a",), "on": "docker"}, "--on and --node: cluster.ssh: hosts over SSH, and this cluster is docker"),
+        ({"node": ("a",), "on": "docker"}, "--on and --node: cluster.ssh: hosts of another kind: this"),
         ({"inventory": "none.toml"}, "none.toml: cannot be read"),
     ],
 )
@@ -161,3 +161,30 @@ def test_a_broker_that_does_not_say_how_it_runs_there() -> None:
 def test_understanding_twice_changes_nothing() -> None:
     once = understand({"host": [{"address": "a"}]})
     assert understand(once) == once
+
+
+def test_containers_that_are_there_by_name_or_label() -> None:
+    named = from_flags(broker="rabbitmq-quorum@4.0", container=("a,b", "c"), nemesis="partition")
+    assert (named.cluster.on, named.cluster.nodes) == ("docker", 3)
+    assert named.cluster.hosts == {"containers": ["a", "b", "c"], "label": None, "install": False, "aside": False}
+    assert scenario.loads(named.dumps()) == named
+    labelled = from_flags(broker="rabbitmq-quorum", nodes=5, sets=["cluster.docker.label=role=mq"])
+    assert (labelled.cluster.on, labelled.cluster.nodes, labelled.cluster.hosts["label"]) == ("docker", 5, "role=mq")
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ({"container": ("a,a",)}, "cluster.docker.containers: one is there twice"),
+        ({"container": ("a",), "nodes": 2}, "cluster.nodes: 2, and there are 1 hosts: each is a node, so take it out"),
+        ({"container": ("a",), "image": "mine"}, "cluster.image: these containers are there already: take the image"),
+        ({"container": ("a",), "on": "simulated"}, "cluster.docker: hosts of another kind: this cluster is simulated"),
+        ({"sets": ["cluster.docker.aside=true"]}, "cluster.docker.containers: which containers? name them, or say"),
+        ({"sets": ["cluster.docker.labels=x"]}, "cluster.docker.labels: unknown key 'labels'; did you mean 'label'?"),
+        ({"sets": ["cluster.docker=7"]}, "cluster.docker: 7 is not a table; write [cluster.docker]"),
+    ],
+)
+def test_containers_that_cannot_be_meant(flags: dict[str, Any], problem: str) -> None:
+    with pytest.raises(BadInput) as raised:
+        from_flags(broker="rabbitmq-quorum", **flags)
+    assert problem in str(raised.value)
