@@ -42,6 +42,7 @@ CONTROLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"nemeses": ("partition",), "workload": {"consume": "polling"}},
         ("linearizable.empty-though-not",),
     ),
+    "serve-all": ({"nemeses": ("kill",), "workload": {"single_active": True}}, ("single-active.two-active",)),
     "serve-after-losing-majority": ({"nemeses": ("partition",)}, ("messages.lost", "leaders.dual-confirm")),
 }
 
