@@ -48,6 +48,7 @@ KINDS = (
 ALWAYS_ALLOWED = ("int-send-skip", "G0", "G0-realtime")
 TO_SUBSCRIBERS = ("poll-skip", "nonmonotonic-poll")  # who may be given other logs between polls
 WITH_WW = ("G1c", "G1c-realtime")
+_MS = 1_000_000
 _LAG = ("time", "process", "key", "lag")
 MISSING = ("lost-write", "unseen")  # what a history that goes on may still show
 
@@ -83,7 +84,8 @@ class Streams(Checker):
         limit = options["max_lag"]
         if worst is not None and limit is not None and worst.lag > limit:
             kinds["max_lag"] = 1
-            why = f"process {worst.process} waits {format_duration(worst.lag)} for an entry that {worst.key} holds"
+            waited = format_duration(worst.lag // _MS * _MS)
+            why = f"process {worst.process} waits {waited} for an entry that {worst.key} holds"
             ops = (int(history.index[worst.row]),)
             said = {key: asdict(worst)[key] for key in _LAG}
             faults.append(Anomaly("max_lag", f"{why}, of {format_duration(limit)} at most", ops, said))

@@ -3,7 +3,7 @@
 After `rabbit_stream_queue`: publishes are numbered, kept until they are confirmed, and sent again, in order, to another
 writer once the coordinator tells of one. Readers read the log of the member on their own node; when the coordinator
 tells that it was started anew, they go on with that one. Whoever the coordinator has forgotten, because it was out of
-its reach for a while, is told of neither.
+its reach for a while, is told of neither. In 3.10 a publisher looks the writer up in its node's table of queues, too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from chaos.kernel.clock import SECOND
 from clusters.simulated.channel import CLOSE, DONE, FAILED, PUBLISH, Channel
 from clusters.simulated.replica import Message
 from clusters.simulated.stream import rules
+from clusters.simulated.stream.replica import StreamReplica
 from clusters.simulated.stream.rules import HANDED, MEMBER, READING, WRITER, WRITTEN
 
 if TYPE_CHECKING:
@@ -42,10 +43,12 @@ class Use:
 
 
 class StreamChannel(Channel):
-    """One client's connection, as its node serves it."""
+    """One client's connection, as its node serves it. `looks_up`: whether a publisher also goes by the table of queues,
+    which every node has."""
 
-    def __init__(self, node: Node, number: int) -> None:
+    def __init__(self, node: Node, number: int, looks_up: bool) -> None:
         super().__init__(node, number)
+        self._looks_up = looks_up
         self._uses: dict[str, Use] = {}
 
     def from_queue(self, queue: str, source: str, message: Message) -> None:
@@ -66,11 +69,7 @@ class StreamChannel(Channel):
                 use.readings.pop(message[1], None)
                 self.to_client((FAILED, message[1], "no replica of the stream runs on this node"))
         elif tag == WRITER:
-            _, epoch, writer = message
-            if epoch > use.epoch:
-                use.writer, use.epoch = writer, epoch
-                for number, (_, body) in use.pending.items():
-                    self._write(queue, use, number, body)
+            self._told(queue, use, message[1], message[2])
         elif tag == MEMBER:
             for reading in use.readings:
                 self._here(queue, rules.REREAD, reading)
@@ -105,6 +104,8 @@ class StreamChannel(Channel):
             if use is None:
                 self.to_client((FAILED, operation, f"no stream {queue!r}"))
             elif tag == PUBLISH:
+                if self._looks_up and (known := self._table(queue)) is not None:
+                    self._told(queue, use, *known)
                 use.published = number = use.published + 1
                 use.pending[number] = (operation, message[3])
                 if use.writer is not None:
@@ -120,6 +121,21 @@ class StreamChannel(Channel):
                 self.to_client((DONE, operation, None))
             else:
                 self.to_client((FAILED, operation, "a stream knows no such operation"))
+
+    def _told(self, queue: str, use: Use, epoch: int, writer: str) -> None:
+        """Who writes: all that is not confirmed is sent again to another than before."""
+        if epoch > use.epoch:
+            use.writer, use.epoch = writer, epoch
+            for number, (_, body) in use.pending.items():
+                self._write(queue, use, number, body)
+
+    def _table(self, queue: str) -> tuple[int, str] | None:
+        """The writer as this node's table of queues has it, which the coordinator keeps."""
+        there = self.node.replicas.get(queue)
+        machine = there.machine if isinstance(there, StreamReplica) else None
+        if machine is None or machine.electing or machine.writer not in machine.running:
+            return None
+        return machine.epoch, machine.writer
 
     def _write(self, queue: str, use: Use, number: int, body: Any) -> None:
         assert use.writer is not None

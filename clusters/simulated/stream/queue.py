@@ -68,7 +68,7 @@ class StreamQueue(Protocol):
         return StreamReplica(node, members, self._rules, self.options["mutation"])
 
     def channel(self, node: Node, number: int) -> Channel:
-        return StreamChannel(node, number)
+        return StreamChannel(node, number, looks_up=self.version == "3.10")
 
     def client(self, node: str, connection: Connection, loop: AbstractEventLoop) -> Client:
         return SimulatedLogClient(node, connection, loop)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,16 @@ def test_a_reader_that_hangs_misses_the_limit_that_a_scenario_sets() -> None:
         longest[stay] = done.metrics["worst_realtime_lag"]["lag"]
         assert (done.counts["max_lag"] == 1) == (longest[stay] > 25 * 10**9)
     assert longest["0s"] > longest["5s"]
+
+
+@pytest.mark.parametrize(("version", "lost"), [("3.10", True), ("4.0", False)])
+def test_what_is_sent_again_after_later_ones_were_written_is_confirmed_and_lost(version: str, lost: bool) -> None:
+    """As on real nodes: docs/findings.md."""
+    path = Path(__file__).parents[3] / "suites" / "stream-cut-then-kill.toml"
+    told = tomllib.loads(path.read_text(encoding="utf-8"))
+    told["cluster"]["broker"] += f"@{version}"
+    done = trial(scenario.from_data(told | {"seed": 1}))
+    assert set(done.anomalies) == {"streams.max_lag"} | ({"streams.lost-write", "streams.unseen"} if lost else set())
 
 
 def test_several_streams_polled_only() -> None:

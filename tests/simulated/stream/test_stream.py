@@ -158,3 +158,39 @@ def test_where_no_member_runs_nothing_is_read(node: str) -> None:
                 await one.read("s", "first", 1, lambda entry: None)
 
     simulate(main)
+
+
+def test_what_is_committed_though_of_an_earlier_epoch_may_be_cut_back_later() -> None:
+    """As osiris has it, and Raft forbids (section 5.4.2 of the paper): readers were handed X, and then it is Y."""
+
+    async def main(cluster: SimulatedCluster) -> None:
+        first = await client(cluster, "n1")
+        await first.append("s", b"0")
+        await cluster.inject("c", cut(cluster, "n1"))
+        x = asyncio.ensure_future(outcome(first.append("s", b"X"), 60))
+        await seconds(8)
+        (second,) = [node for node in ("n2", "n3") if member(cluster, node).role == "leader"]
+        third = "n3" if second == "n2" else "n2"
+        other = await client(cluster, second)
+        assert await seen(other) == [(0, b"0")]
+        await cluster.inject("k3", Action(KILL, (third,)))
+        y = asyncio.ensure_future(outcome(other.append("s", b"Y"), 60))
+        await seconds(3)
+        assert [body for *_, body in member(cluster, second).log] == [b"0", b"Y"], "written by one, of epoch 2"
+        await cluster.inject("k2", Action(KILL, (second,)))
+        await cluster.undo("c")
+        await cluster.undo("k3")
+        await seconds(15)
+        assert (member(cluster, "n1").role, member(cluster, "n1").epoch) == ("leader", 3), "X is longer than nothing"
+        for node in ("n1", third):
+            assert await seen(await client(cluster, node)) == [(0, b"0"), (1, b"X")]
+        await cluster.inject("k1", Action(KILL, ("n1",)))
+        await cluster.undo("k2")
+        await seconds(15)
+        assert (member(cluster, second).role, member(cluster, second).epoch) == ("leader", 4), "Y is of a later epoch"
+        for node in (second, third):
+            assert await seen(await client(cluster, node)) == [(0, b"0"), (1, b"Y")]
+        for asked in (x, y):
+            asked.cancel()
+
+    simulate(main)
