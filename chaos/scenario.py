@@ -241,7 +241,7 @@ def _resolve(data: dict[str, Any]) -> Scenario:
         said = f"{data['schema']!r} is not one that this version reads" if "schema" in data else "missing"
         raise BadKey("schema", f"{said}; write schema = {SCHEMA}")
     cluster = _cluster(_table(data, "cluster"))
-    workload, implied = _workload(_table(data, "workload"), cluster)
+    workload, implied, tells = _workload(_table(data, "workload"), cluster)
     nemeses = tuple(_nemeses(data.get("nemesis", []), workload.time_ns))
     faults = tuple(scenario_faults.listed(data.get("fault", []), cluster.names(), workload.time_ns))
     hurt = bool(nemeses or faults)
@@ -253,7 +253,7 @@ def _resolve(data: dict[str, Any]) -> Scenario:
     if nemeses and expect["faults"] == "none":
         raise BadKey("expect.faults", '\'none\', and yet there is a [[nemesis]]; take it out, or say "bite" or "any"')
     told = {**cluster.settings, **workload.options}
-    checkers, disabled = _checkers(_table(data, "checkers"), implied, expect, told)
+    checkers, disabled = _checkers(_table(data, "checkers"), implied, tells, expect, told)
     name, seed = _convert("name", NAME, data), _convert("seed", SEED, data)
     return Scenario(name, seed, cluster, workload, nemeses, checkers, expect, disabled, faults)
 
@@ -354,7 +354,8 @@ def _setting_names(broker: str, on: str) -> set[str]:
         return set()
 
 
-def _workload(table: dict[str, Any], cluster: ClusterPart) -> tuple[WorkloadPart, tuple[str, ...]]:
+def _workload(table: dict[str, Any], cluster: ClusterPart) -> tuple[WorkloadPart, tuple[str, ...], Any]:
+    """The workload, the checkers that it implies, and what it tells of their settings."""
     name, cls = _named(table, "workload", registry.WORKLOADS)
     broker, here = registry.find(_group(cluster.on), cluster.broker), f"{cluster.broker!r} {_on(cluster.on)}"
     serves = getattr(broker, "serves", (QUEUE,))  # one that does not say is asked as a queue
@@ -372,7 +373,7 @@ def _workload(table: dict[str, Any], cluster: ClusterPart) -> tuple[WorkloadPart
     for setting, feature in asked.items():
         if feature not in getattr(broker, "features", ()):
             raise BadKey(f"workload.{setting}", f"this takes {feature}, which {here} does not have")
-    return part, cls.implied(options)
+    return part, cls.implied(options), getattr(cls, "tells", {})
 
 
 def _can_ask(workload: Any, serves: Sequence[str]) -> bool:
@@ -391,7 +392,7 @@ def _nemeses(parts: object, span: int) -> Iterator[NemesisPart]:
 
 
 def _checkers(
-    tables: dict[str, Any], implied: Iterable[str], expect: Mapping[str, str], told: Mapping[str, Any]
+    tables: dict[str, Any], implied: Iterable[str], tells: Any, expect: Mapping[str, str], told: Mapping[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
     asked = list(dict.fromkeys((*implied, EARNED, *tables)))
     checkers: dict[str, dict[str, Any]] = {}
@@ -409,7 +410,7 @@ def _checkers(
                     raise BadKey(f"{where}.{key}", f"say it under [expect]: {key} = {given[key]!r}")
             given.update({setting.name: expect[setting.name] for setting in cls.settings if setting.name in expect})
         followed = {s.name: told[s.follows] for s in cls.settings if s.follows in told and s.name not in given}
-        options = resolve(cls.settings, {**followed, **given}, where)
+        options = resolve(cls.settings, {**followed, **tells.get(name, {}), **given}, where)
         if enabled:
             checkers[name] = options
         else:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from chaos.model.errors import BadHistory
 from chaos.model.history import NONE, History, Ints, Mask
-from chaos.model.op import CORRUPT, FOREIGN, INFO, INVOKE, OK
+from chaos.model.op import CHANGES, CORRUPT, FOREIGN, INFO, INVOKE, OK
 
 Rows = npt.NDArray[np.intp]
 NEVER = np.iinfo(np.int64).max  # a row that never comes
@@ -65,6 +65,19 @@ def publishes(history: History) -> Publishes:
     end = history.completion[rows]
     outcome = np.where(end >= 0, history.type[end], np.int8(INFO)).astype(np.int8)
     return Publishes(ids, rows, end, outcome, history.key.codes[rows])
+
+
+def changes(history: History) -> Publishes:
+    """What a history shows progress by: its publishes; or, of one without any, the operations on objects that ask for a
+    change, numbered in the order of their calls. Raises BadHistory as `publishes` does."""
+    published = publishes(history)
+    if len(published):
+        return published
+    rows = np.sort(np.concatenate([history.rows(f, INVOKE) for f in CHANGES]))
+    rows = rows[history.process[rows] >= 0]
+    end = history.completion[rows]
+    outcome = np.where(end >= 0, history.type[end], np.int8(INFO)).astype(np.int8)
+    return Publishes(np.arange(len(rows), dtype=np.int64), rows, end, outcome, history.key.codes[rows])
 
 
 def deliveries(history: History) -> Rows:

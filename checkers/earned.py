@@ -1,7 +1,8 @@
 """Was the pass earned? A run that hurt nobody, or asked for nothing, shows nothing.
 
 Says *unknown* where the run did not do what it was meant to do, so that no other checker's *valid* stands alone; and
-*invalid* where progress was forbidden (a majority was down) and a publish was confirmed all the same.
+*invalid* where progress was forbidden (a majority was down) and a publish was confirmed all the same. Of workloads that
+do not publish, what they ask to be changed stands for that: a write, a cas, an add, an acquire, a new id.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from chaos.model.op import CONTROLLER, INFO, OK
 from chaos.model.settings import Setting, choice, duration
 from chaos.model.verdict import ANOMALIES_KEPT, Anomaly, Result, Verdict
 from checkers.base import Checker, first, several
-from checkers.columns import indices, publishes
+from checkers.columns import changes, indices
 from checkers.faults import FaultSpan, faults, inside, merged, unresolved
 
 REQUIRED, FORBIDDEN, ANY = "required", "forbidden", "any"
@@ -56,8 +57,10 @@ class Earned(Checker):
     def check(self, history: History, options: Mapping[str, Any]) -> Result:
         spans = faults(history)
         doubts = [*_of_the_run(history), *_of_the_faults(history, spans, options["faults"])]
-        published = publishes(history)
+        published = changes(history)
         ok = published.confirmed
+        what = " or ".join(history.f.words[code] for code in np.unique(history.f.codes[published.row])) or "publish"
+        several_of = "publishes" if what == "publish" else f"of {what}"
         counts = {
             "confirmed": int(ok.sum()),
             "faults": len(spans),
@@ -67,7 +70,7 @@ class Earned(Checker):
             "forbidden-progress": 0,
         }
         if options["progress"] != ANY and not ok.any():
-            doubts.append(Anomaly("nothing-confirmed", "no publish was confirmed in the whole run"))
+            doubts.append(Anomaly("nothing-confirmed", f"no {what} was confirmed in the whole run"))
         if options["progress"] == FORBIDDEN:
             barred = merged(
                 (span.start + options["grace"], span.undoing)
@@ -81,11 +84,12 @@ class Earned(Checker):
             if len(bad):
                 first_ones = bad[np.argsort(published.row[bad], kind="stable")][:ANOMALIES_KEPT]
                 told = first(_forbidden(history, int(published.row[at]), int(published.end[at])) for at in first_ones)
-                reason = f"{len(bad):,} publishes confirmed while that was forbidden"
+                reason = f"{len(bad):,} {several_of} confirmed while that was forbidden"
                 return Result(self.name, Verdict.INVALID, reason, counts, told)
             refused = history.time[history.rows("open", INFO)]  # a broker that is gone is not even asked
             if not inside(barred, begun, begun).any() and not inside(barred, refused, refused).any():
-                doubts.append(Anomaly("nothing-asked", "nothing was published while progress was forbidden"))
+                asked = "nothing was published" if what == "publish" else f"no {what} was asked for"
+                doubts.append(Anomaly("nothing-asked", f"{asked} while progress was forbidden"))
         if doubts:
             reason = "; ".join(dict.fromkeys(doubt.message for doubt in doubts))
             return Result(self.name, Verdict.UNKNOWN, reason, counts, first(doubts))
@@ -138,8 +142,8 @@ def _of_the_faults(history: History, spans: tuple[FaultSpan, ...], expected: str
 
 
 def _forbidden(history: History, begun: int, ended: int) -> Anomaly:
-    said = (
-        f"message {int(history.value[begun])} was published through {history.node[begun]} and confirmed at "
-        f"{history.time[ended] / 1e9:.3f} s, while faults were in force that forbid it"
-    )
+    f, node, value = history.f[begun], history.node[begun], int(history.value[begun])
+    what = f"message {value} was published" if f == "publish" else f"{f} of {history.key[begun]} was asked for"
+    when = f"{history.time[ended] / 1e9:.3f} s, while faults were in force that forbid it"
+    said = f"{what} through {node} and confirmed at {when}"
     return Anomaly("forbidden-progress", said, indices(history, begun, ended))

@@ -20,10 +20,11 @@ from chaos.model.trace import Recording
 # The kinds of client that a broker may have, and a workload need. A cluster's `connect` gives one that is all of those
 # that its broker has.
 QUEUE = "queue"  # QueueClient
+REQUEUE = "queue that takes messages back"  # QueueClient, whose `requeue` works
 KEY_VALUE = "key-value store"  # KeyValueClient
 LOCK = "lock"  # LockClient
 LOG = "log"  # LogClient
-KINDS = (QUEUE, KEY_VALUE, LOCK, LOG)
+KINDS = (QUEUE, REQUEUE, KEY_VALUE, LOCK, LOG)
 
 # What a broker's queues may be able to do beyond the plain, and a workload ask of them.
 SINGLE_ACTIVE = "single active consumers"
@@ -96,6 +97,10 @@ class QueueClient(Client, Protocol):
 
     def ack(self, delivery: Delivery) -> Awaitable[bool]:
         """Acknowledge. True: known to have taken effect; False: sent, and nobody will say. Raises Unknown."""
+
+    def requeue(self, delivery: Delivery) -> Awaitable[bool]:
+        """Give a message back to its queue, to be delivered again, to anybody. As `ack`; Failed where there is no such
+        thing."""
 
 
 class KeyValueClient(Client, Protocol):

@@ -17,6 +17,7 @@ from clusters.base import (
     NEXT,
     PLAIN,
     QUEUE,
+    REQUEUE,
     Counts,
     Delivery,
     Entry,
@@ -125,6 +126,16 @@ class NullClient:
         known.set_result(True)
         return known
 
+    def requeue(self, delivery: Delivery) -> Awaitable[bool]:
+        queue = self.held.pop(delivery.tag)
+        queue.ready.appendleft((queue.unacked.pop(delivery.tag), True))
+        if self.deliver is not None:
+            self.credit += 1
+        queue.pump()
+        known = asyncio.get_running_loop().create_future()
+        known.set_result(True)
+        return known
+
     def append(self, log: str, body: bytes) -> Awaitable[int | None]:
         there = self._cluster.logs[log]
         there.entries.append(body)
@@ -167,7 +178,7 @@ class NullCluster:
     """Implements `clusters.base.Cluster`."""
 
     services: tuple[str, ...] = ()
-    serves: tuple[str, ...] = (QUEUE, LOG)
+    serves: tuple[str, ...] = (QUEUE, REQUEUE, LOG)
 
     def __init__(self, setup: Setup) -> None:
         self.nodes = tuple(f"n{number + 1}" for number in range(setup.nodes))
@@ -226,7 +237,7 @@ class Null:
     meaning = "no broker at all: answers at once, from memory"
     versions: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
-    serves: tuple[str, ...] = (QUEUE, LOG)
+    serves: tuple[str, ...] = (QUEUE, REQUEUE, LOG)
 
     @staticmethod
     def cluster(setup: Setup, on: str) -> NullCluster:

@@ -32,6 +32,7 @@ class Workload(ABC):
     meaning: ClassVar[str]
     settings: ClassVar[tuple[Setting, ...]]
     checkers: ClassVar[tuple[str, ...]]
+    tells: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # settings of checkers, where the scenario says no other
     needs: ClassVar[Sequence[str]] = (QUEUE,)  # kinds of client, of which the broker must have one
 
     def __init__(self, options: Mapping[str, Any]) -> None:

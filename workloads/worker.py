@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from chaos.kernel.clock import SECOND
 from chaos.model.op import INFO, OK, OpType
@@ -78,16 +78,15 @@ class Worker(Generic[C]):
         return None
 
     def begin(
-        self,
-        f: str,
-        *,
-        key: str | None = None,
-        value: int | None = None,
-        detail: Mapping[str, object] | None = None,
+        self, f: str, *, key: str | None = None, value: Any = None, detail: Mapping[str, Any] | None = None
     ) -> int:
-        """An operation of this process begins; it ends as info by itself if the process is retired first."""
+        """An operation of this process begins; it ends as info by itself if the process is retired first.
+
+        A value that is no whole number goes into the detail, as {"value": ...}: so do answers, in `end`.
+        """
+        number, richer = _written(value)
         op = self.recorder.invoke(
-            self.process, f, key=key, value=value, node=self.node, channel=self.channel, detail=detail
+            self.process, f, key=key, value=number, node=self.node, channel=self.channel, detail=richer or detail
         )
         self._open[op] = None
         return op
@@ -97,14 +96,15 @@ class Worker(Generic[C]):
         op: int,
         type_: OpType,
         *,
-        value: int | None = None,
+        value: Any = None,
         error: str | None = None,
         redelivered: bool | None = None,
-        detail: Mapping[str, object] | None = None,
+        detail: Mapping[str, Any] | None = None,
     ) -> None:
         """An operation of this worker ended; too late is harmless."""
         self._open.pop(op, None)
-        self.recorder.complete(op, type_, value=value, error=error, redelivered=redelivered, detail=detail)
+        number, richer = _written(value)
+        self.recorder.complete(op, type_, value=number, error=error, redelivered=redelivered, detail=richer or detail)
 
     def retire(self, why: str) -> C | None:
         """The process ends here: everything open is info, and the connection is to be closed by whoever called."""
@@ -128,6 +128,11 @@ class Worker(Generic[C]):
     def _lost(self, process: int, reason: str) -> None:
         if process == self.process:
             self.retire(f"connection lost: {reason}")
+
+
+def _written(value: Any) -> tuple[int | None, dict[str, Any] | None]:
+    """A value as an op holds it: its number, or else its detail."""
+    return (value, None) if value is None or type(value) is int else (None, {"value": value})
 
 
 class Deadlines:

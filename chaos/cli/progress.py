@@ -15,7 +15,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from chaos.kernel.clock import SECOND
-from chaos.model.op import OK, OpType
+from chaos.model.op import CHANGES, OK, OpType
 from chaos.progress import Progress
 from results.text import count, printable
 
@@ -52,7 +52,7 @@ class _Counts:
 
     def op(self, f: str, type_: OpType, now: int) -> None:
         self.now = now
-        if f == "publish":
+        if f == "publish" or f in CHANGES:
             if type_ is OK:
                 self.confirmed += 1
             elif type_ > OK:

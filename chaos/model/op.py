@@ -15,6 +15,13 @@ f                     process     meaning
 `seek`                client >=0  a reading of the log `key` begins; detail.from = an offset, "first" or "next"
 `ack`                 client >=0  value = id; ok = known to have taken effect; info = sent (AMQP never
                                   answers an ack)
+`read`                client >=0  of a key; ok: value, or detail = {"value": ...} where it is no whole number
+`write`               client >=0  of a key
+`cas`                 client >=0  detail = {"value": [from, to]}; fail: it held something else, or was refused
+`add`                 client >=0  to a number, or to a set
+`generate`            client >=0  ok: value = an id
+`acquire`             client >=0  a lock; ok: value = the fencing token, where there is one
+`release`             client >=0  a lock; info: sent, and nobody says when it is free; or lost before
 `open`                client >=0  a client connects to `node`; ok / info; `channel`: the incarnation opened
 `close`               client >=0  info, unpaired: the client's connection is gone; `error` says why
 `inject`              NEMESIS     key = fault id; ok.detail = {nemesis, kind, target, actions: [Action],
@@ -59,6 +66,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
+
+CHANGES = ("write", "cas", "add", "generate", "acquire")  # what clients of keys and locks ask to be changed
 
 NEMESIS = -1
 OBSERVER = -2

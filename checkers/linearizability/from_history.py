@@ -21,6 +21,8 @@ log                     append / send / publish, answers its offset, or [offset 
 - What is unknown (info, or without a completion) may happen at any time after its call, or never. Unknown reads are
   left out; an unknown take may have taken anything.
 - A delivery that was damaged, or not of this run, took nobody knows what.
+- A release of unknown outcome may happen late, or never. Where nobody was refused a lock, that is the same to whoever
+  asks for it as one that took effect when it was given up, and is taken for it.
 - Operations of a client's channel (`History.channel`) that overlap take effect in the order of their calls.
 - A drain is a take of each element, in its order, all between the drain's call and its return. It does not say that the
   queue was empty then. One of unknown outcome took nobody knows how many, which is refused.
@@ -37,7 +39,7 @@ from typing import Any
 import numpy as np
 
 from chaos.model.errors import BadInput, did_you_mean
-from chaos.model.history import NONE, History
+from chaos.model.history import NONE, History, Mask
 from chaos.model.op import CORRUPT, FOREIGN, INFO, OK
 from checkers.linearizability.calls import Calls, F
 from checkers.linearizability.operations import Operations, shown, spread, whole
@@ -174,7 +176,24 @@ def _lock(ops: Operations, name: str) -> Prepared:
     ops.keep(~ops.failed)
     held = ops.is_(F.ACQUIRE) & ops.ok
     ops.out[held] = ops.history.value[ops.end[held]]
+    if name != "reentrant-lock" and not ops.is_(F.TRY).any():
+        ops.outcome[_let_go(ops)] = OK
     return _prepared(ops, name, models.MODELS[name]())
+
+
+def _let_go(ops: Operations) -> Mask:
+    """Releases of unknown outcome between two acquires, or after the last, that were given up: whose process has let
+    go, only nobody said that the lock is free. Where nobody was refused, a late one can but keep others waiting, so
+    that any moment will do (of holds only when they surely began and were over counts, see `monitors.lock`)."""
+    order = np.lexsort((ops.row, ops.history.key.codes[ops.row], ops.history.process[ops.row]))
+    process, key = ops.history.process[ops.row][order], ops.history.key.codes[ops.row][order]
+    same = np.append(False, (process[1:] == process[:-1]) & (key[1:] == key[:-1]))[: len(order)]
+    release = ops.is_(F.RELEASE)[order]
+    after_hold = same & np.append(False, (ops.is_(F.ACQUIRE) & ops.ok)[order][:-1])[: len(order)]
+    before_release = np.append(same[1:] & release[1:], False)[: len(order)]
+    found = np.zeros(len(ops), dtype=np.bool_)
+    found[order] = release & after_hold & ~before_release
+    return np.asarray(found & ~ops.ok & (ops.end >= 0))
 
 
 def _queue(ops: Operations, name: str) -> Prepared:

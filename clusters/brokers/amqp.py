@@ -238,6 +238,14 @@ class AmqpClient:
             await message.ack()
         return False
 
+    def requeue(self, delivery: Delivery) -> Awaitable[bool]:
+        return self._until_lost(self._requeue(delivery.tag))
+
+    async def _requeue(self, message: AbstractIncomingMessage) -> bool:
+        with self._doubtful("requeue"):
+            await message.reject(requeue=True)
+        return False
+
     async def close(self) -> None:
         self._over = True
         await close_connection(self._connection)

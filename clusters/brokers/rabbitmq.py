@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from chaos.kernel.clock import SECOND
 from chaos.model.settings import Setting, choice, duration
-from clusters.base import NO_ACKS, PLAIN, QUEUE, Cluster, QueueOptions, Setup
+from clusters.base import NO_ACKS, PLAIN, QUEUE, REQUEUE, Cluster, QueueOptions, Setup
 from clusters.brokers.amqp import AmqpClient, close_connection, doubtful, open_client, open_connection
 from clusters.brokers.base import BROKER, CLIENTS, Anatomy, Broker, Command, QueueState
 from clusters.brokers.rabbitmq_anatomy import ANATOMY, HOME
@@ -52,7 +52,7 @@ class Rabbitmq(Broker, ABC):
 
     settings: ClassVar[Sequence[Setting]] = (NET_TICKTIME, PARTITION_HANDLING, HEARTBEAT)
     versions: ClassVar[Sequence[str]] = tuple(BASES)
-    serves: ClassVar[Sequence[str]] = (QUEUE,)
+    serves: ClassVar[Sequence[str]] = (QUEUE, REQUEUE)
     features: ClassVar[Sequence[str]] = (NO_ACKS,)
     product: ClassVar[str] = "RabbitMQ"  # what one that is the user's own calls itself
     asked: ClassVar[Sequence[str]] = ("heartbeat",)  # the settings that it is told too, since its clients have them

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chaos.kernel.clock import MILLISECOND, SECOND
-from clusters.simulated.fifo import APPLIED, CHECKOUT, DELIVER, DEQUEUE, ENQUEUE, OK, RESUMED, SETTLE, Stored
+from clusters.simulated.fifo import APPLIED, CHECKOUT, DELIVER, DEQUEUE, ENQUEUE, OK, RESUMED, RETURN, SETTLE, Stored
 from clusters.simulated.network import Connection
 from clusters.simulated.replica import Message
 
@@ -25,6 +25,7 @@ GET = 2  # queue, acks; the number is the consumer tag
 SUBSCRIBE = 3  # queue, prefetch, acks; the number is the consumer tag
 CLOSE = 4
 OPEN = 5  # asks for no more than an answer (AMQP's connection.open)
+REQUEUE = 6  # queue, consumer tag, delivery number
 
 # What it is sent
 DONE = 0  # number, result
@@ -183,7 +184,7 @@ class Session:
                 self.leader = None  # an earlier one was lost on the way: find the leader, and send all again
                 return
             to_client((DONE, awaited, None))
-        elif kind == SETTLE:
+        elif kind in (SETTLE, RETURN):
             missing = () if answer is OK else answer
             for number, operation in zip(numbers, awaited, strict=True):
                 to_client((DONE, operation, number not in missing))
@@ -300,6 +301,8 @@ class Channel:
             elif tag == GET:
                 self.consumes(message)
                 session.command(DEQUEUE, message[1], None, message[1])
+            elif tag == REQUEUE:
+                session.command(RETURN, message[3], (message[4],), (message[1],))
             else:
                 self.consumes(message)
                 session.consumers[message[1]] = 1

@@ -117,9 +117,12 @@ class Fifo:
             answer = self._settle(pid, a, b)
         elif kind == RETURN:
             consumer = self.consumers.get((pid, a))
+            held = [] if consumer is None else [number for number in b if number in consumer.checked]
             if consumer is not None:
-                self._return(consumer, [number for number in b if number in consumer.checked])
+                self._return(consumer, held)
                 self._may_serve(consumer)
+            if len(held) < len(b):
+                answer = tuple(number for number in b if number not in held)
         elif kind == CHECKOUT:
             key = (pid, a)
             consumer = self.consumers.get(key)

@@ -14,15 +14,30 @@ from chaos.kernel.streams import Streams
 from chaos.kernel.virtual import VirtualLoop
 from chaos.model import trace
 from chaos.model.trace import Recording
-from clusters.simulated.channel import ACK, CLOSE, DELIVERED, DONE, GET, OPEN, PUBLISH, SUBSCRIBE
+from clusters.simulated.channel import ACK, CLOSE, DELIVERED, DONE, GET, OPEN, PUBLISH, REQUEUE, SUBSCRIBE
 from clusters.simulated.network import CLIENTS, FIN, Connection, Link, Message, Network, Stream
 from clusters.simulated.node import REQUEST, TO_CHANNEL, TO_REPLICA
 
 Tell = Callable[[str, Message], tuple[str, int | None]]  # of a service and a message: what it is, and its term
 About = tuple[str, tuple[int, ...]]  # what it is, and the ids that it is about
 
-_ASKED = {PUBLISH: "publish", ACK: "ack", GET: "get", SUBSCRIBE: "subscribe", CLOSE: "close", OPEN: "open"}
-_ANSWERED = {"publish": "confirm", "ack": "acked", "get": "empty", "subscribe": "subscribed", "open": "opened"}
+_ASKED = {
+    PUBLISH: "publish",
+    ACK: "ack",
+    GET: "get",
+    SUBSCRIBE: "subscribe",
+    CLOSE: "close",
+    OPEN: "open",
+    REQUEUE: "requeue",
+}
+_ANSWERED = {
+    "publish": "confirm",
+    "ack": "acked",
+    "get": "empty",
+    "subscribe": "subscribed",
+    "open": "opened",
+    "requeue": "requeued",
+}
 
 
 class TracedLink(Link):
@@ -86,6 +101,8 @@ class TracedConnection(Connection):
         term, carries = None, self._recording.ids(message)
         if self._service != CLIENTS:
             label, term = self._between(message, carries)
+        elif isinstance(message[0], str):  # between a node and a client that is no queue's: in words
+            label = message[0]
         elif end == 0:
             label, carries = self._question(message, carries)
         else:
@@ -105,7 +122,7 @@ class TracedConnection(Connection):
 
     def _question(self, message: Message, carries: tuple[int, ...]) -> About:
         """What a client asks the broker."""
-        if message[0] == ACK:
+        if message[0] in (ACK, REQUEUE):
             carries = self._held.get(message[3:5], ())
         about = _ASKED.get(message[0], ""), carries
         if len(message) > 1:

@@ -45,6 +45,10 @@ class Broken:
     async def ack(self) -> None:
         await asyncio.Event().wait()
 
+    async def reject(self, requeue: bool) -> None:
+        assert requeue
+        await asyncio.Event().wait()
+
     async def close(self) -> None:
         self.closed = True
 
@@ -54,14 +58,15 @@ class Broken:
 
 
 def ended(end: Callable[[AmqpClient, Broken], Any]) -> tuple[list[str], list[str], bool]:
-    """What a publish and an ack ended with, and what `on_lost` was told, after `end`."""
+    """What a publish, an ack and a requeue ended with, and what `on_lost` was told, after `end`."""
 
     async def main() -> tuple[list[str], list[str], bool]:
         connection, lost = Broken(), list[str]()
         client = AmqpClient(connection, "n1")  # type: ignore[arg-type]  # as much of one as is used
         await client.open()
         client.on_lost = lost.append
-        waiting = [client.publish("q", b"x"), client.ack(Delivery("q", b"x", False, connection))]
+        held = Delivery("q", b"x", False, connection)
+        waiting = [client.publish("q", b"x"), client.ack(held), client.requeue(held)]
         await asyncio.sleep(0)
         done = end(client, connection)
         if done is not None:
@@ -83,7 +88,7 @@ def ended(end: Callable[[AmqpClient, Broken], Any]) -> tuple[list[str], list[str
     ],
 )
 def test_whatever_is_in_flight_ends_with_the_connection(end: Any, why: str, lost: bool) -> None:
-    assert ended(end) == ([f"publish: {why}", f"ack: {why}"], [why] if lost else [], True)
+    assert ended(end) == ([f"publish: {why}", f"ack: {why}", f"requeue: {why}"], [why] if lost else [], True)
 
 
 def test_who_has_no_patience_to_wait_for_a_channel_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:

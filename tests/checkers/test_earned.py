@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chaos.model.op import CONTROLLER, INFO
+from chaos.model.op import CONTROLLER, FAIL, INFO
 from chaos.model.verdict import Anomaly, Result, Verdict
 from checkers.earned import Earned
 from tests.checkers.histories import MS, SECOND, Cases, Story, judge
@@ -221,6 +221,45 @@ def _nobody_let_in_to_ask(story: Story) -> None:
 def _nothing_ever_confirmed(story: Story) -> None:
     story.inject("f1", "n1")
     story.at(3 * SECOND).publish(1, end=None)
+    story.at(5 * SECOND).undo("f1")
+
+
+@case(result(Verdict.VALID, "2 confirmed under 1 fault", confirmed=2, faults=1, bit=1))
+def _objects_that_are_changed(story: Story) -> None:
+    story.inject("f1", "n1")
+    story.did(0, "write", 1, key="x")
+    story.did(0, "read", key="x")
+    story.did(0, "cas", [1, 2], key="x")
+    story.did(0, "cas", [1, 3], key="x", end=FAIL)
+    story.did(0, "write", 4, key="x", end=INFO)
+    story.undo("f1")
+
+
+@case(unknown("nothing-confirmed", "no acquire was confirmed in the whole run", faults=1, bit=1))
+def _no_lock_was_ever_had(story: Story) -> None:
+    story.inject("f1", "n1")
+    story.did(0, "acquire", key="l", end=INFO)
+    story.did(1, "read", 1, key="x")
+    story.undo("f1")
+
+
+@case(
+    result(
+        Verdict.INVALID,
+        "1 of write confirmed while that was forbidden",
+        Anomaly(
+            "forbidden-progress",
+            "write of x was asked for through n2 and confirmed at 3.001 s, while faults were in force that forbid it",
+            (2, 3),
+        ),
+        confirmed=1, faults=1, bit=1, **{"forbidden-progress": 1},
+    ),
+    progress="forbidden",
+)  # fmt: skip
+def _a_forbidden_change(story: Story) -> None:
+    story.at(SECOND).inject("f1", "n1")
+    story.at(3 * SECOND).did(0, "write", 1, key="x", node="n2")
+    story.at(3 * SECOND + 2 * MS).did(0, "read", key="x", node="n2")
     story.at(5 * SECOND).undo("f1")
 
 

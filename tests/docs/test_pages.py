@@ -109,7 +109,10 @@ def test_the_settings_of_hosts_over_ssh() -> None:
 
 @pytest.mark.parametrize("workload", registry.names(registry.WORKLOADS))
 def test_every_workload_is_described(workload: str) -> None:
-    assert f"<!-- made: settings workloads {workload} -->" in section(DOCS / "scenarios.md", f"The workload {workload}")
+    of_messages = workload in ("queue", "stream")
+    page, heading = ("scenarios.md", f"The workload {workload}") if of_messages else ("workloads.md", workload)
+    told = section(DOCS / page, heading)
+    assert f"<!-- made: settings workloads {workload} -->" in told
 
 
 def test_the_columns_and_ops_of_histories() -> None:

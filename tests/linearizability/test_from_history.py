@@ -204,6 +204,36 @@ def test_locks(model: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(("model", "late"), [("mutex", 3), ("fenced-lock", 3), ("reentrant-lock", None)])
+def test_a_release_that_was_given_up_is_over_then(model: str, late: int | None) -> None:
+    """Unless somebody was refused, or the process may hold the lock more than once."""
+    given_up = (
+        *done(0, "acquire", None, 33),
+        *done(0, "release", None, None, INFO),
+        *done(0, "acquire", None, 34),
+        *done(0, "release", None, None, INFO),
+    )
+    releases = [row[3:] for row in rows(calls_of(history(*given_up), model)) if row[0] == "RELEASE"]
+    assert releases == [(2, late), (6, None if late is None else 7)]
+    refused = history(*given_up, *done(1, "try", None, None, FAIL))
+    assert [row[3:] for row in rows(calls_of(refused, model)) if row[0] == "RELEASE"] == [(2, None), (6, None)]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        # nobody knows whether it was held
+        (*done(0, "acquire", None, None, INFO), *done(0, "release", None, None, INFO)),
+        # the second may be the one that took effect
+        (*done(0, "acquire", None, 1), *done(0, "release", None, None, INFO), *done(0, "release", None, None)),
+        # nobody knows when it was given up
+        (*done(0, "acquire", None, 1), (0, INVOKE, "release", None)),
+    ],
+)
+def test_a_release_that_may_be_another_stays_in_doubt(said: tuple[Said, ...]) -> None:
+    assert next(row[4] for row in rows(calls_of(history(*said), "mutex")) if row[0] == "RELEASE") is None
+
+
 def test_a_try_that_was_not_refused_acquires() -> None:
     story = history(*done(0, "try", None, 7), *done(0, "release", 5, 5), *done(1, "try", 8, None, INFO))
     found = calls_of(story, "fenced-lock")

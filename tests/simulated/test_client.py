@@ -34,6 +34,23 @@ def test_publish_deliver_ack_in_order_from_every_node() -> None:
     simulate(main)
 
 
+def test_a_message_given_back_is_delivered_again_to_anybody() -> None:
+    async def main(cluster: SimulatedCluster, watcher: Watcher) -> None:
+        one, other = await cluster.connect("n1", "a"), await cluster.connect("n3", "b")
+        await one.publish("q", b"m")
+        taken = await one.get("q")
+        assert await other.get("q") is None
+        assert await one.requeue(taken) is True
+        again = await other.get("q")
+        assert (again.body, again.redelivered) == (b"m", True)
+        assert await one.requeue(taken) is False  # it does not hold it any more
+        assert await other.requeue(again) is True
+        counts = await cluster.counts("q")
+        assert (counts.ready, counts.unacked) == (1, 0)
+
+    simulate(main)
+
+
 def test_no_more_than_the_prefetch_is_delivered_unacknowledged() -> None:
     async def main(cluster: SimulatedCluster, watcher: Watcher) -> None:
         client = await cluster.connect("n1", "c")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from clusters.simulated.blazingmq.server import ATTACH, PRIMARY, SERVER
-from clusters.simulated.channel import DONE, RESUME, Channel, Session
-from clusters.simulated.fifo import CHECKOUT, SETTLE
+from clusters.simulated.channel import DONE, FAILED, RESUME, Channel, Session
+from clusters.simulated.fifo import CHECKOUT, RETURN, SETTLE
 from clusters.simulated.network import Connection
 from clusters.simulated.replica import Message
 
@@ -32,6 +32,10 @@ class OpenQueue(Session):
         self._resume()
 
     def command(self, kind: int, a: Any, b: Any, awaited: Any) -> None:
+        if kind == RETURN:
+            for operation in awaited:
+                self.channel.to_client((FAILED, operation, "a consumer cannot give a message back"))
+            return
         if kind == CHECKOUT:
             self.prefetch[a] = b
         super().command(kind, a, b, awaited)

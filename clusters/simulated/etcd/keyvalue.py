@@ -20,6 +20,7 @@ GRANT = 5  # a = time to live, ns; answer: the lease
 RENEW = 6  # a = lease; answer: its time to live, or 0 if it is gone
 REVOKE = 7  # a = lease; answer: whether it was there
 WATCH = 8  # a = prefix; answer: {key: Item}, and from then on events
+SWAP = 9  # a = (key, value; None: there is no such key), b = (value, lease): put if that is so; answer: as TXN
 
 REFUSED = "requested lease not found"
 
@@ -65,6 +66,11 @@ class KeyValue:
             if (0 if held is None else held.create) == a[1]:
                 key, value, lease = b
                 answer = self._put(key, value, lease, events)
+        elif kind == SWAP:
+            held = self.keys.get(a[0])
+            if (None if held is None else held.value) == a[1]:
+                value, lease = b
+                answer = self._put(a[0], value, lease, events)
         elif kind == PUT:
             value, lease = b
             answer = self._put(a, value, lease, events)

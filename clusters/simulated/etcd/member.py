@@ -27,6 +27,9 @@ TIMED_OUT = "etcdserver: request timed out"
 
 FORWARD = 20  # between members: command
 
+# A request that is no command: what this member has applied itself, which may be old (etcd: a serializable range)
+LOCAL = 30  # a = prefix; answer: {key: Item}
+
 # Timers beside Raft's own: a lease's has an even number from here on, a request's an odd one.
 FIRST_TIMER = 10
 
@@ -48,6 +51,9 @@ class EtcdMember(Raft[KeyValue]):
 
     def request(self, pid: Pid, request: Message) -> None:
         asked = (pid, request[2])
+        if request[0] == LOCAL:
+            self.effects.append((REPLY, pid, (ANSWER, request[2], self.machine.under(request[3]))))
+            return
         self._newest += 1
         self._requests[asked] = self._newest
         self._unsent[asked] = request

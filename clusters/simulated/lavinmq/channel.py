@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from clusters.simulated.channel import ACK, CLOSE, DONE, GET, OPEN, PUBLISH, Channel
+from clusters.simulated.channel import ACK, CLOSE, DONE, GET, OPEN, PUBLISH, REQUEUE, Channel
 from clusters.simulated.lavinmq import leader
 from clusters.simulated.lavinmq.dialing import Opened
 from clusters.simulated.lavinmq.server import SERVER, Server
@@ -99,6 +99,8 @@ class LavinmqChannel(Channel):
             elif tag == GET:
                 self.consumes(message)
                 ask((leader.POLL, self.pid, message[1], message[2]))
+            elif tag == REQUEUE:
+                ask((leader.REJECT, self.pid, message[1], message[2], message[3], (message[4],)))
             else:
                 self.consumes(message)
                 ask((leader.SUBSCRIBE, self.pid, message[1], message[2], message[3]))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.kernel.clock import MILLISECOND
 from clusters.simulated.channel import DELIVERED, DONE, FAILED
-from clusters.simulated.fifo import CHECKOUT, DEQUEUE, DOWN, ENQUEUE, SETTLE, Fifo
+from clusters.simulated.fifo import CHECKOUT, DEQUEUE, DOWN, ENQUEUE, RETURN, SETTLE, Fifo
 from clusters.simulated.lavinmq.rules import CHANGES, COPIED, COPY, DECLARE_QUEUE, FILES, GONE
 from clusters.simulated.lavinmq.store import ADD, DEFINITIONS, DELETE, Change
 from clusters.simulated.replica import LOG, MONITOR, REPLY, SEND, SYNC, TIMER, Message, Pid
@@ -26,6 +26,7 @@ PUBLISH = ENQUEUE  # body
 ACKNOWLEDGE = SETTLE  # consumer tag, delivery numbers; instead of the client's number, those of its operations
 SUBSCRIBE = CHECKOUT  # prefetch; the client's number is the consumer's tag
 POLL = DEQUEUE
+REJECT = RETURN  # consumer tag, delivery numbers
 
 ROUND_TRIP = MILLISECOND  # until a connection that is gone answers a message with a reset
 
@@ -129,6 +130,9 @@ class Leader:
             self._acknowledge(name, queue, pid, request[4], request[5])
             for operation in corr:
                 self._server.effects.append((REPLY, pid, (DONE, operation, False)))
+        elif kind == REJECT:
+            fifo.apply(0, (RETURN, pid, None, request[4], request[5]))
+            self._server.effects.append((REPLY, pid, (DONE, corr, False)))
         else:
             fifo.apply(0, (kind, pid, (kind, corr), corr, request[4] if kind == SUBSCRIBE else None))
 

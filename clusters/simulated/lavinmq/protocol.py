@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from chaos.model.settings import Setting, boolean, choice, duration, integer, optional
-from clusters.base import NO_ACKS
+from clusters.base import NO_ACKS, QUEUE, REQUEUE
 from clusters.simulated.channel import Channel
 from clusters.simulated.etcd.group import CLIENTS_OF_ETCD, PEERS
 from clusters.simulated.lavinmq.cluster import ALL, LOCAL, LavinmqCluster
@@ -33,6 +33,7 @@ class Lavinmq(Protocol):
     name = "lavinmq"
     meaning = "LavinMQ: a leader by lease in etcd, and followers that copy its files"
     versions = ("2.1", "2.9")
+    serves = (QUEUE, REQUEUE)
     features = (NO_ACKS,)
     services = ("clients", "replication", CLIENTS_OF_ETCD, PEERS)
     cluster = LavinmqCluster

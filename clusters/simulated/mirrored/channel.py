@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clusters.simulated.channel import ACK, CLOSE, DELIVERED, DONE, FAILED, PUBLISH, SUBSCRIBE, Channel
+from clusters.simulated.channel import ACK, CLOSE, DELIVERED, DONE, FAILED, PUBLISH, REQUEUE, SUBSCRIBE, Channel
 from clusters.simulated.mirrored import replica
-from clusters.simulated.mirrored.replica import ANSWER, ATTACH, CONFIRMED, CONSUME, DELIVER, GET, MASTER, SETTLE
+from clusters.simulated.mirrored.replica import ANSWER, ATTACH, CONFIRMED, CONSUME, DELIVER, GET, MASTER, RETURN, SETTLE
 from clusters.simulated.replica import Message
 
 if TYPE_CHECKING:
@@ -100,6 +100,9 @@ class MirroredChannel(Channel):
                 numbers, operations = acks.setdefault((queue, message[3]), ([], []))
                 numbers.append(message[4])
                 operations.append(message[1])
+            elif tag == REQUEUE:
+                about = ((message[1],), (message[4],))
+                self._ask(queue, RETURN, message[3], (message[4],), about)
             elif tag == SUBSCRIBE:
                 use.consumers[message[1]] = None
                 self._ask(queue, CONSUME, message[1], message[3], (message[1],))

@@ -110,6 +110,20 @@ class Contents:
             self._may_serve(consumer)
         return tuple(gone), tuple(missing)
 
+    def requeue(self, key: Key, deliveries: tuple[int, ...]) -> tuple[int, ...]:
+        """Put what a consumer holds back in its place: the deliveries that it did not hold."""
+        consumer = self.consumers.get(key)
+        if consumer is None:
+            return deliveries
+        held = [delivery for delivery in deliveries if delivery in consumer.checked]
+        self._put_back([consumer.checked.pop(delivery) for delivery in held])
+        if consumer.once and not consumer.checked:
+            del self.consumers[key]
+        elif not consumer.once:
+            self._may_serve(consumer)
+        self._serve()
+        return tuple(delivery for delivery in deliveries if delivery not in held)
+
     def cancel(self, keys: Iterable[Key]) -> None:
         """These consumers are gone: what they held goes back to its place."""
         returned: list[int] = []
@@ -118,11 +132,14 @@ class Contents:
             if consumer.queued:
                 self.service.remove(consumer)
             returned += consumer.checked.values()
-        for number in returned:
+        self._put_back(returned)
+        self._serve()
+
+    def _put_back(self, numbers: list[int]) -> None:
+        for number in numbers:
             _, body, count = self.messages[number]
             self.messages[number] = (number, body, count + 1)
-        self.ready = deque(sorted([*returned, *self.ready]))
-        self._serve()
+        self.ready = deque(sorted([*numbers, *self.ready]))
 
     def pids(self) -> list[Pid]:
         return list(dict.fromkeys(pid for pid, _ in self.consumers))

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from chaos.model.settings import Setting, choice, duration
+from clusters.base import QUEUE, REQUEUE
 from clusters.simulated.channel import Channel
 from clusters.simulated.mirrored.channel import MirroredChannel
 from clusters.simulated.mirrored.replica import Mirror
@@ -40,6 +41,7 @@ class MirroredQueue(Protocol):
     name = "rabbitmq-mirrored"
     meaning = "RabbitMQ classic mirrored queues: a master, and mirrors in a ring"
     versions = ("3.10",)
+    serves = (QUEUE, REQUEUE)
     terms = False
     settings = (
         *COMMON_SETTINGS,

@@ -40,6 +40,7 @@ SETTLE = 2  # a = consumer tag, b = delivery numbers: acknowledged
 CONSUME = 3  # a = consumer tag, b = prefetch
 GET = 4  # a = consumer tag: take one message, or hear that there is none
 CANCEL = 5  # the replica's own: the channel is gone
+RETURN = 6  # a = consumer tag, b = delivery numbers: requeued
 
 # What a channel gets
 MASTER = 0  # master or None, members
@@ -120,6 +121,9 @@ class Mirror(Membership):
                 self._publish(pid, request[2], request[3])
             elif kind == SETTLE:
                 self._settle(pid, request[2], request[3], request[4])
+            elif kind == RETURN:
+                missing = self.contents.requeue((pid, request[3]), request[4])
+                self.effects.append((REPLY, pid, (ANSWER, request[2], missing)))
             elif kind == CONSUME:
                 self._monitor(pid)
                 self.contents.consume((pid, request[3]), request[4])

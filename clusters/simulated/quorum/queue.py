@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from chaos.model.settings import Setting, choice, duration, integer
-from clusters.base import NO_ACKS, PLAIN, SINGLE_ACTIVE
+from clusters.base import NO_ACKS, PLAIN, QUEUE, REQUEUE, SINGLE_ACTIVE
 from clusters.simulated.channel import Channel
 from clusters.simulated.fifo import Fifo
 from clusters.simulated.protocol import COMMON_SETTINGS, Protocol
@@ -35,6 +35,7 @@ class QuorumQueue(Protocol):
     name = "rabbitmq-quorum"
     meaning = "RabbitMQ quorum queues: a Raft group a queue"
     versions = ("4.0", "3.10")
+    serves = (QUEUE, REQUEUE)
     features = (SINGLE_ACTIVE, NO_ACKS)
     settings = (
         *COMMON_SETTINGS,

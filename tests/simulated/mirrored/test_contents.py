@@ -81,3 +81,21 @@ def test_every_message_is_ready_or_held_by_one_consumer_and_a_snapshot_says_all(
         copy = Contents()
         copy.restore(contents.snapshot())
         assert copy.snapshot() == contents.snapshot()
+
+
+def test_what_is_given_back_takes_its_old_place_and_goes_to_the_next() -> None:
+    contents = filled(3)
+    contents.consume(A, 2)
+    contents.deliveries.clear()
+    assert contents.requeue(A, (2, 9)) == (9,)
+    # at once to the same consumer again, which has a credit for it
+    assert {key: [(number, stored[0]) for number, stored in items] for key, items in contents.deliveries.items()} == {
+        A: [(3, 2)]
+    }
+    assert contents.requeue(B, (1,)) == (1,)
+    polled = contents.get(B)
+    assert polled is not None
+    assert polled[1][0] == 3
+    assert contents.requeue(B, (1,)) == ()
+    assert list(contents.ready) == [3]
+    assert contents.requeue(B, (1,)) == (1,)
