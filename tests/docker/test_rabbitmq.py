@@ -28,6 +28,7 @@ from clusters.hosts.engine import engine
 from tests.docker import tls
 from tests.docker.cli import splitbrain
 from tests.docker.cluster import Seen, all_serve, new_run, setup, until
+from workloads.mutex import MessageLock
 
 pytestmark = pytest.mark.docker
 
@@ -364,6 +365,36 @@ def test_packets_hurt_in_every_way_and_only_slower_for_it(world: World, kind: st
             left = world.container(node).exec_run(["sh", "-c", "nft list tables; tc qdisc show"]).output.decode()
             assert "splitbrain" not in left
             assert "5350:" not in left
+
+    world.do(main())
+
+
+def test_a_lock_made_of_a_message_has_two_holders_when_its_node_is_cut_off(world: World) -> None:
+    cluster = world.cluster
+
+    async def main() -> None:
+        await cluster.declare("lock")
+        await until(led)
+        leader = cluster.leader("lock")
+        apart, other = [node for node in cluster.nodes if node != leader]
+        layer = await cluster.connect(other, "test")
+        await layer.publish("lock", b"the lock")
+        holder = await cluster.connect(apart, "holder")
+        lost: list[str] = []
+        holder.on_lost = lost.append
+        lock, second = MessageLock(holder, "lock"), MessageLock(layer, "lock")
+        await lock.acquire(renew=True)
+        links = [[one, two] for node in cluster.nodes if node != apart for one, two in ((apart, node), (node, apart))]
+        await cluster.inject("cut", Action(CUT, cluster.nodes, {"links": links, "service": "replication"}))
+        await asyncio.wait_for(second.acquire(renew=True), 60)
+        assert lost == [], "the holder knows nothing of it"
+        await cluster.undo("cut")
+        assert await second.release() is False  # sent: AMQP answers no reject
+        await layer.close()
+        await holder.close()
+
+    async def led() -> bool:
+        return cluster.leader("lock") is not None
 
     world.do(main())
 
