@@ -80,6 +80,7 @@ class Broker(Protocol):
     services: ClassVar[Mapping[str, Sequence[int]]]  # what a cut may name, and its ports
     never_normal: ClassVar[re.Pattern[str]]  # lines of a log that are never normal
     serves: ClassVar[Sequence[str]] = (QUEUE,)  # the kinds of client that it has, which workloads need
+    features: ClassVar[Sequence[str]] = ()  # what its queues can do beyond the plain (see `clusters.base`)
     anatomy: ClassVar[Anatomy] = Anatomy()
     needs: ClassVar[Mapping[str, str]] = {}  # what a node must have, by path or name of a command, and what it is
     touch: ClassVar[str | None] = None  # a question on which those who lead tell their followers
@@ -93,8 +94,6 @@ class Broker(Protocol):
     def ready(self) -> None:
         """Raises SplitbrainError for what this machine lacks to be its client."""
         return
-
-    features: ClassVar[Sequence[str]] = ()  # what its queues can do beyond the plain (see `clusters.base`)
 
     def image(self) -> Image:
         """What its hosts are made of, in containers."""

@@ -40,7 +40,7 @@ def splitbrain(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProces
             ["run", "rabbitmq-quorum@4.0"],
             "no such file; for the broker of that name write --broker rabbitmq-quorum@4.0",
         ),
-        (["run", "--broker", "rabbit"], "did you mean 'rabbitmq-mirrored' or 'rabbitmq-quorum'?"),
+        (["run", "--broker", "rabbit"], "did you mean 'rabbitmq-mirrored' or 'rabbitmq-quorum' or 'rabbitmq-stream'?"),
         (["run", "--broker", "rabbitmq-qourum"], "did you mean 'rabbitmq-quorum'?"),
         (["run", "--broker", "null", "--nemesis", "partitoin"], "did you mean 'partition'?"),
         (["run", "--broker", "null", "--set", "workload.rat=1"], "did you mean 'rate'?"),
