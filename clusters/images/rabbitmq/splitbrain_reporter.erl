@@ -27,18 +27,27 @@ listen(Path) ->
     {ok, Socket} = gen_tcp:listen(0, [{ifaddr, {local, Path}}, binary, {packet, line}, {active, false}]),
     accept(Socket).
 
+%% Whoever asked may have gone by now, out of patience with a broker that was held up: that must not end the reporter.
 accept(Listening) ->
-    {ok, Socket} = gen_tcp:accept(Listening),
-    Pid = spawn(fun() -> receive go -> serve(Socket) end end),
-    ok = gen_tcp:controlling_process(Socket, Pid),
-    Pid ! go,
+    case gen_tcp:accept(Listening) of
+        {ok, Socket} ->
+            Pid = spawn(fun() -> receive go -> serve(Socket) end end),
+            case gen_tcp:controlling_process(Socket, Pid) of
+                ok -> Pid ! go;
+                {error, _} -> exit(Pid, kill), gen_tcp:close(Socket)
+            end;
+        {error, _} ->
+            timer:sleep(100)
+    end,
     accept(Listening).
 
 serve(Socket) ->
     case gen_tcp:recv(Socket, 0) of
         {ok, Line} ->
-            ok = gen_tcp:send(Socket, [answer(string:trim(Line)), $\n]),
-            serve(Socket);
+            case gen_tcp:send(Socket, [answer(string:trim(Line)), $\n]) of
+                ok -> serve(Socket);
+                {error, _} -> gen_tcp:close(Socket)
+            end;
         {error, _} ->
             gen_tcp:close(Socket)
     end.
