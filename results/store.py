@@ -38,7 +38,8 @@ FAILED = "failed"
 @dataclass(frozen=True, slots=True)
 class Run:
     """What a run is. `created`: UTC, ISO 8601. `status`: running (also of a run whose controller was killed), done or
-    failed; `problem` says why it failed."""
+    failed; `problem` says why it failed. Of a run that was part of a suite's run: the `suite_run` (its id), the `cell`
+    ("row [label]") and which `attempt` it was, from 1."""
 
     id: str
     created: str
@@ -48,6 +49,9 @@ class Run:
     on: str
     status: str = RUNNING
     problem: str | None = None
+    suite_run: str | None = None
+    cell: str | None = None
+    attempt: int = 1
 
 
 class RunDirectory:

@@ -13,6 +13,7 @@ wanted mmdebstrap mmdebstrap
 wanted /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring
 wanted nft nftables
 wanted tc iproute2
+wanted java default-jre-headless
 wanted ssh openssh-client
 wanted sshd openssh-server
 # Ubuntu's chromium is a snap, and its package waits for snapd.

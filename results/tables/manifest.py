@@ -1,0 +1,136 @@
+"""Which files are the tables now: one pointer to one manifest, switched in a single step.
+
+tables/current.json                    {"schema": 1, "generation": "000012"}
+tables/manifests/000012.json           {"schema": 1, "generation": "000012", "files": {"runs": [File], ...}}
+tables/data/runs/day=.../scenario=.../000012-....parquet
+
+A generation's new files are written first, then its manifest, then the pointer. Until then nothing that is read has
+changed, whatever ends the job; what it leaves are files that no manifest names, which the next one removes. Files are
+never changed: a run that has changed has its files written anew. Paths are relative to the folder of the tables, which
+may be local or in an object store.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from chaos.model.errors import BadInput, SplitbrainError
+from results.tables.schema import SCHEMA_VERSION, TABLES
+
+FOLDER = "tables"
+CURRENT = "current.json"
+OLDEST_READ = 1  # of the schema versions that are still read
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A Parquet file of a table. `path`: relative. `rows` and `size` (bytes): what it holds."""
+
+    path: str
+    rows: int
+    size: int
+    day: str
+    scenario: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The files of every table, in one generation. The first, of a store that was never read, is empty."""
+
+    generation: int = 0
+    schema: int = SCHEMA_VERSION
+    files: Mapping[str, Sequence[File]] = field(default_factory=lambda: dict.fromkeys(TABLES, ()))
+
+    @property
+    def name(self) -> str:
+        return f"{self.generation:06d}"
+
+
+class Tables:
+    """The folder of a store's tables: `STORE/tables`, or what `location` names (a path, or s3://..., gs://...)."""
+
+    def __init__(self, location: str | Path) -> None:
+        self.location = str(location)
+        self.fs, self.root = filesystem(self.location)
+
+    def path(self, relative: str) -> str:
+        """A file's path on `fs`."""
+        return f"{self.root}/{relative}"
+
+    def current(self) -> Manifest | None:
+        """What is current; None where there are no tables. Raises SplitbrainError for tables that cannot be read."""
+        pointer = self._read(CURRENT)
+        if pointer is None:
+            return None
+        try:
+            name, schema = str(pointer["generation"]), int(str(pointer["schema"]))
+        except (KeyError, ValueError):
+            raise SplitbrainError(f"{self.location}/{CURRENT}: not the pointer to a manifest") from None
+        if not OLDEST_READ <= schema <= SCHEMA_VERSION:
+            raise BadInput(
+                f"{self.location}: the tables are of schema {schema}, and this Splitbrain reads {OLDEST_READ} to "
+                f"{SCHEMA_VERSION}: use the one that wrote them, or move them away and ingest again"
+            )
+        data = self._read(f"manifests/{name}.json")
+        if data is None:
+            raise SplitbrainError(f"{self.location}: {CURRENT} points to manifest {name}, which is not there")
+        try:
+            files = data["files"]
+            assert isinstance(files, dict)
+            found = {table: tuple(File(**each) for each in files.get(table, ())) for table in TABLES}
+            return Manifest(int(name), schema, found)
+        except (KeyError, TypeError, ValueError, AssertionError):
+            raise SplitbrainError(f"{self.location}/manifests/{name}.json: not a manifest") from None
+
+    def switch(self, manifest: Manifest) -> None:
+        """Make a manifest the current one. Raises SplitbrainError when it cannot be written: then nothing changed."""
+        files = {table: [asdict(file) for file in files] for table, files in manifest.files.items()}
+        self._write(
+            f"manifests/{manifest.name}.json",
+            {"schema": manifest.schema, "generation": manifest.name, "files": files},
+        )
+        self._write(CURRENT, {"schema": manifest.schema, "generation": manifest.name})
+
+    def _read(self, relative: str) -> dict[str, object] | None:
+        try:
+            with self.fs.open_input_stream(self.path(relative)) as file:
+                data = json.loads(file.read())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise SplitbrainError(f"{self.location}/{relative}: cannot be read: {error}") from None
+        if not isinstance(data, dict):
+            raise SplitbrainError(f"{self.location}/{relative}: not an object")
+        return data
+
+    def _write(self, relative: str, data: Mapping[str, object]) -> None:
+        """Whole or not at all: aside and renamed where there are folders; an object store puts objects whole."""
+        path = self.path(relative)
+        local = isinstance(self.fs, pafs.LocalFileSystem)
+        aside = f"{path}.part" if local else path
+        try:
+            self.fs.create_dir(path.rpartition("/")[0], recursive=True)
+            with self.fs.open_output_stream(aside) as file:
+                file.write(json.dumps(data, indent=1).encode())
+            if local:
+                self.fs.move(aside, path)
+        except OSError as error:
+            raise SplitbrainError(f"{self.location}/{relative}: cannot be written: {error}") from None
+
+
+def filesystem(location: str) -> tuple[pafs.FileSystem, str]:
+    """Where a location is, and its path there. Raises BadInput for one that names no file system that we can reach."""
+    try:
+        if "://" in location:
+            fs, path = pafs.FileSystem.from_uri(location)
+        else:
+            fs, path = pafs.LocalFileSystem(), str(Path(location).absolute())
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise BadInput(f"{location}: not a place to keep tables in: {error}") from None
+    return fs, path.rstrip("/")
