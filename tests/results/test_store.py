@@ -200,4 +200,7 @@ def test_a_run_records_how_it_ended(store: Store) -> None:
         "on": "simulated",
         "status": "failed",
         "problem": "no engine",
+        "suite_run": None,
+        "cell": None,
+        "attempt": 1,
     }
