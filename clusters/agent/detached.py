@@ -16,7 +16,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from clusters.agent.__main__ import Agent
@@ -50,7 +50,7 @@ class Listener:
             yield line.decode()
 
     def stop(self) -> None:
-        """As if "bye" had been said. For a signal's handler: it waits for no lock."""
+        """As if "bye" had been said."""
         self._came.put(BYE)
 
     def write(self, line: str) -> None:
@@ -97,13 +97,30 @@ class Listener:
             self._connection = None  # what was not sent is kept, and sent on the next
 
 
+def on_sigterm(act: Callable[[], None]) -> None:
+    """Have `act` called, on a thread, once SIGTERM came. A handler in Python would wait for the main thread, which may
+    be just about to wait for a line, or not be the thread that the signal interrupted: it would hear of it with the
+    next line, which may never come."""
+    reading, writing = socket.socketpair()
+    writing.setblocking(False)
+
+    def wait() -> None:
+        while reading.recv(1) != bytes([signal.SIGTERM]):
+            pass
+        act()
+
+    signal.set_wakeup_fd(writing.detach(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def main(folder: Path) -> None:
     """Guard and agent: the guard waits for the agent's end."""
     (folder / PID).write_text(f"{os.getpid()}\n")
     agent = os.fork()
     if agent == 0:
         listener = Listener(folder / SOCKET)
-        signal.signal(signal.SIGTERM, lambda number, frame: listener.stop())
+        on_sigterm(listener.stop)
         Agent(listener, listener.write, folder / RECORD).serve()
         return
     signal.signal(signal.SIGTERM, lambda number, frame: os.kill(agent, signal.SIGTERM))
