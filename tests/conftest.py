@@ -13,9 +13,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("here", deadline=None)  # how long an example takes says more of the machine than of the code
+# How long an example takes, or its making, says more of the machine than of the code.
+settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
 
 # Markers that stand for something a machine may not have.
