@@ -12,7 +12,8 @@ from chaos.model.settings import resolve
 from clusters.base import LeaderView
 from clusters.brokers.base import Command, QueueState
 from clusters.brokers.lavinmq import Lavinmq
-from clusters.hosted import PROBE, HostedCluster
+from clusters.hosted import HostedCluster
+from clusters.hosted_nodes import PROBE
 from clusters.hosts.docker import DockerHosts
 from tests.docker.cluster import Seen, setup
 from tests.hosts.test_hosted import FakeAgent, as_link
@@ -107,8 +108,8 @@ def cluster(answers: dict[str, Any]) -> tuple[HostedCluster, Seen]:
     made = broker()
     one = HostedCluster(setup("run", seen), DockerHosts("run", made.image()), made)
     for node in one.nodes:
-        one._agents[node] = as_link(FakeAgent(node, {"ask": {"answer": {"views": answers.get(node, [])}}}))
-    one._queues += [PROBE, "a", "b"]
+        one._nodes.agents[node] = as_link(FakeAgent(node, {"ask": {"answer": {"views": answers.get(node, [])}}}))
+    one._nodes.queues += [PROBE, "a", "b"]
     return one, seen
 
 
@@ -119,7 +120,7 @@ def view(role: str, term: int | None = None, scope: str = "*", **more: Any) -> d
 def test_one_view_holds_for_every_queue() -> None:
     one, seen = cluster({})
     event = {"event": "views", "asked": 5, "at": 25, "incarnation": 2}
-    one._pushed("n1", {**event, "views": [view("leader", 7)]})
+    one._watch.pushed("n1", {**event, "views": [view("leader", 7)]})
     assert seen.views == [LeaderView(queue, "n1", "leader", 7, 10, 20, 2) for queue in ("a", "b")]
     assert (one.leader(), one.leader("b")) == ("n1", "n1")
 
@@ -153,8 +154,8 @@ def test_what_etcd_showed_is_noted_once_whoever_tells() -> None:
     one, seen = cluster({})
     first = {"what": "elected", "revision": 3, "words": "n1, term 3"}
     then = {"what": "in-sync", "revision": 4, "words": "n1"}
-    one._pushed("n1", {"event": "noted", "at": 5, "noted": [first]})
-    one._pushed("n2", {"event": "noted", "at": 6, "noted": [first, then]})
+    one._watch.pushed("n1", {"event": "noted", "at": 5, "noted": [first]})
+    one._watch.pushed("n2", {"event": "noted", "at": 6, "noted": [first, then]})
     assert seen.noted == [("n1", "elected", "n1, term 3"), ("n2", "in-sync", "n1")]
 
 
@@ -168,7 +169,8 @@ def test_what_etcd_showed_is_noted_once_whoever_tells() -> None:
 )
 def test_how_a_process_may_end(process: str, said: str, reason: str, asked: bool) -> None:
     one, seen = cluster({})
-    one._pushed("n1", {"event": "exit", "at": 5, "process": process, "incarnation": 2, "reason": said, "asked": False})
+    told = {"event": "exit", "at": 5, "process": process, "incarnation": 2, "reason": said, "asked": False}
+    one._watch.pushed("n1", told)
     assert seen.exits == [("n1", 2, reason, asked)]
 
 

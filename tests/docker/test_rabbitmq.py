@@ -279,7 +279,7 @@ def test_clocks_are_moved_and_put_right_and_only_the_brokers(world: World) -> No
     cluster = world.cluster
 
     async def off(node: str) -> float:
-        there: int = (await cluster._agents[node].call("ask", question="clock"))["answer"]["os"]
+        there: int = (await cluster._nodes.agents[node].call("ask", question="clock"))["answer"]["os"]
         return abs(there - time.time_ns()) / SECOND
 
     async def strayed(far: bool) -> bool:

@@ -45,12 +45,12 @@ def cluster(answers: Mapping[str, Mapping[str, Any]]) -> tuple[HostedCluster, Ma
     one = HostedCluster(setup("run", seen), hosts, made)
     agents = {node: FakeAgent(node, answers.get(node, {"inject": {"evidence": "yes"}})) for node in one.nodes}
     for number, node in enumerate(one.nodes, 1):
-        one._agents[node] = as_link(agents[node])
+        one._nodes.agents[node] = as_link(agents[node])
         host = DockerHost.__new__(DockerHost)
         host.name, host.address, host.controller = node, f"10.0.0.{number}", "10.0.0.254"
         host.inside = host.address
-        one._hosts[node] = host
-    one._queues.append("q")
+        one._nodes.hosts[node] = host
+    one._nodes.queues.append("q")
     return one, agents, seen
 
 
@@ -148,8 +148,8 @@ def test_what_each_node_is_told(action: Action, told: dict[str, Any]) -> None:
 
 def test_where_a_kernel_has_no_netem_what_can_be_done_otherwise_is_and_the_rest_refused() -> None:
     one, agents, _ = cluster({})
-    one._instead["corrupt"] = None
-    one._unable["shape.delay"] = "n2: the kernel has no sch_netem"
+    one._start.instead["corrupt"] = None
+    one._start.unable["shape.delay"] = "n2: the kernel has no sch_netem"
     links = {"links": [["n1", "n2"]]}
     asyncio.run(one.inject("f1", Action(SHAPE, ("n1",), {**links, "corrupt": 0.5})))
     told = {"send": [], "drop": [rule("in", 1)], "corrupt": 0.5, "instead": ["corrupt"]}
@@ -236,9 +236,10 @@ def test_views_in_run_time_widened_by_what_is_not_known_of_the_clock() -> None:
     one, agents, seen = cluster({})
     agents["n1"].offset.add(sent=100, stamp=1110, received=120)  # 1,000 ahead, to 10
     event = {"event": "views", "asked": 2000, "at": 2100, "incarnation": 2}
-    one._pushed("n1", {**event, "views": [view("n1", "leader", 3, 2010, 2020), {"scope": "splitbrain.serving"}]})
-    one._pushed("n1", {**event, "views": [view("n1", "follower", 3, 5, 6)]})  # stamps that make no sense: the agent's
-    one._pushed("n1", {**event, "incarnation": None, "views": [view("n1", "leader", 9)]})  # not our process
+    one._watch.pushed("n1", {**event, "views": [view("n1", "leader", 3, 2010, 2020), {"scope": "splitbrain.serving"}]})
+    # stamps that make no sense: the agent's
+    one._watch.pushed("n1", {**event, "views": [view("n1", "follower", 3, 5, 6)]})
+    one._watch.pushed("n1", {**event, "incarnation": None, "views": [view("n1", "leader", 9)]})  # not our process
     assert seen.views == [
         LeaderView("q", "n1", "leader", 3, 1000, 1030, 2),
         LeaderView("q", "n1", "follower", 3, 990, 1110, 2),
@@ -250,7 +251,7 @@ def test_the_leader_is_who_claims_the_newest_term() -> None:
     event = {"event": "views", "asked": 0, "at": 100, "incarnation": 1}
     assert one.leader() is None
     for node, role, term in [("n1", "leader", 1), ("n2", "leader", 2), ("n1", "leader", 1), ("n3", "candidate", 3)]:
-        one._pushed(node, {**event, "views": [view(node, role, term)]})
+        one._watch.pushed(node, {**event, "views": [view(node, role, term)]})
     assert (one.leader(), one.leader("q"), one.leader("other")) == ("n2", "n2", None)
 
 
@@ -288,7 +289,7 @@ def test_views_without_a_term() -> None:
     one, _, seen = cluster({})
     event = {"event": "views", "asked": 0, "at": 100, "incarnation": 1}
     there = {"scope": "q", "role": "leader", "asked": 10, "answered": 20, "reign": "<0.7.0>"}
-    one._pushed("n1", {**event, "views": [there]})
+    one._watch.pushed("n1", {**event, "views": [there]})
     assert [(view.node, view.role, view.term, view.reign) for view in seen.views] == [("n1", "leader", None, "<0.7.0>")]
     assert one.leader() == "n1"
 
@@ -299,7 +300,7 @@ def test_of_two_leaders_without_terms_it_is_the_first_for_as_long_as_it_says_so(
     for node, at in [("n1", 10), ("n2", 500), ("n1", 700), ("n2", 1600), ("n2", 1800), ("n1", 1900)]:  # ms
         stamps = {"asked": at * 10**6, "answered": at * 10**6}
         event = {"event": "views", "asked": 0, "at": 2 * 10**9, "incarnation": 1}
-        one._pushed(node, {**event, "views": [{"scope": "q", "role": "leader", **stamps}]})
+        one._watch.pushed(node, {**event, "views": [{"scope": "q", "role": "leader", **stamps}]})
         led.append(one.leader())
     assert led == ["n1", "n1", "n1", "n1", "n2", "n2"]
 
@@ -357,10 +358,10 @@ class Shell:
 )
 def test_what_a_node_lacks_is_named_before_anything_is_put_there(host: Any, problem: str) -> None:
     one, _, _ = cluster({})
-    one._setup = replace(one._setup, image="my/image")
-    one._hosts["n1"] = host
+    one._start._setup = replace(one._setup, image="my/image")
+    one._nodes.hosts["n1"] = host
     with pytest.raises(SplitbrainError) as raised:
-        asyncio.run(one._agent("n1"))
+        asyncio.run(one._start.agent("n1"))
     assert str(raised.value) == problem
 
 
@@ -391,8 +392,8 @@ class Telling(RabbitmqQuorum):
 def telling() -> tuple[HostedCluster, Seen]:
     one, _, seen = cluster({})
     made = Telling("4.0", resolve(RabbitmqQuorum.settings, {}, ""))
-    agents, one = one._agents, HostedCluster(one._setup, one._hosts_, made)
-    one._agents, one._serves = agents, True
+    agents, one = one._nodes.agents, HostedCluster(one._setup, one._hosts, made)
+    one._nodes.agents, one._watch.serving = agents, True
     return one, seen
 
 
@@ -401,7 +402,7 @@ def test_what_an_end_means_and_whether_it_is_a_crash() -> None:
     ends = [("broker", "exit code 11"), ("broker", "exit code 9"), ("broker", "signal SIGSEGV"), ("reporter", "gone")]
     for process, reason in ends:
         told = {"event": "exit", "at": 5, "process": process, "incarnation": 1, "reason": reason, "asked": False}
-        one._pushed("n1", told)
+        one._watch.pushed("n1", told)
     assert seen.exits == [
         ("n1", 1, "exit code 11: it may only start anew", True),
         ("n1", 1, "exit code 9: its storage", False),
@@ -413,7 +414,7 @@ def test_views_of_a_scope_of_the_brokers_own_are_kept() -> None:
     one, seen = telling()
     event = {"event": "views", "asked": 10, "at": 30, "incarnation": 2}
     views = [{**view("n1", "leader", 3), "scope": scope} for scope in ("elector", "another")]
-    one._pushed("n1", {**event, "views": views})
+    one._watch.pushed("n1", {**event, "views": views})
     assert [(seen_.scope, seen_.role, seen_.term) for seen_ in seen.views] == [("elector", "leader", 3)]
 
 
@@ -432,7 +433,7 @@ def test_verbs_that_make_no_sense_with_a_broker() -> None:
 )
 def test_whether_a_node_sees_a_whole_cluster(answer: dict[str, Any], why: str | None) -> None:
     one, _, _ = cluster({"n1": {"ask": {"answer": answer}}})
-    assert asyncio.run(one._formed("n1")) == why
+    assert asyncio.run(one._start._formed("n1")) == why
 
 
 @pytest.mark.parametrize(("serves", "asked"), [(("queue",), "publish"), (("log",), "append"), (("lock",), "write")])
@@ -449,7 +450,8 @@ def test_a_node_serves_what_its_broker_is_for(serves: tuple[str, ...], asked: st
 
     done: list[tuple[str, str, bytes]] = []
     one, _, _ = cluster({})
-    one.serves = serves
+    nodes = one._nodes
+    nodes.serves = serves
 
     async def connect(node: str, name: str) -> Client:
         return Client()
@@ -457,6 +459,6 @@ def test_a_node_serves_what_its_broker_is_for(serves: tuple[str, ...], asked: st
     async def views(node: str) -> dict[str, Any]:
         return {}
 
-    one.connect, one._views = connect, views  # type: ignore[method-assign]
-    assert asyncio.run(one._serves_now("n1")) is None
+    nodes.connect, nodes._views = connect, views  # type: ignore[method-assign]
+    assert asyncio.run(nodes.serves_now("n1")) is None
     assert done == [(asked, "splitbrain.serving", b"serving?")]

@@ -78,7 +78,7 @@ def test_clients_can_be_cut_off_and_our_own_way_in_stays_open(cluster: HostedClu
         publish = asyncio.ensure_future(client.publish("jobs", b"x"))
         done, _ = await asyncio.wait([publish], timeout=2)
         assert not done
-        assert (await cluster._agents["n2"].call("abilities", timeout=5))["unable"]["cut"] is None
+        assert (await cluster._nodes.agents["n2"].call("abilities", timeout=5))["unable"]["cut"] is None
         assert (await cluster.undo("clients")).bit is True
         await asyncio.wait_for(publish, 30)
         await client.close()
