@@ -33,6 +33,7 @@ COMMANDS = {
     "check": "Judge a stored run or a history file again.",
     "show": "Show a run's verdict and why.",
     "list": "List runs, brokers, nemeses, workloads or checkers.",
+    "export": "Write a table to a file that other tools read.",
     "prove": "Explore every order of events that a protocol can meet within bounds.",
     "clean": "Remove containers and networks that runs left behind.",
     "doctor": "Say what this machine can do, and how to get what it can't.",

@@ -27,6 +27,13 @@ store: Decorator = click.option(
     help="The directory of runs (also: SPLITBRAIN_STORE).",
 )
 
+tables: Decorator = click.option(
+    "--tables",
+    metavar="LOCATION",
+    envvar="SPLITBRAIN_TABLES",
+    help="The folder of the tables: a path, s3://... or gs://... (default: STORE/tables; also: SPLITBRAIN_TABLES).",
+)
+
 as_json: Decorator = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 
 _SCENARIO = (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ from chaos.model.errors import BadInput, SplitbrainError
 from results.tables.load import load
 from results.tables.manifest import CURRENT, File, Manifest, Tables
 from results.tables.schema import RUNS, VERDICTS
+from tests.results.tables.made import make
 
 
 def generation(number: int, tables: Tables, run: str) -> Manifest:
@@ -67,3 +70,60 @@ def test_a_store_without_tables(tmp_path: Path) -> None:
         load(tmp_path)
     with pytest.raises(BadInput, match="not a place to keep tables in"):
         load(tmp_path, "nowhere://tables")
+
+
+MESSAGES = [
+    {"run": run, "day": day, "scenario": scenario, "key": "q1", "id": number, "lost": number % 2 == 0}
+    for run, day, scenario in (("a", "2026-11-20", "one"), ("b", "2026-11-21", "one"), ("c", "2026-11-21", "two"))
+    for number in range(4)
+]
+
+
+def test_columns_and_rows_are_chosen_in_words(tmp_path: Path) -> None:
+    make(tmp_path, messages=MESSAGES)
+    messages = load(tmp_path).messages
+    frame = messages.to_pandas(["run", "id"], where=["lost=true", "id>0"])
+    assert frame.to_dict("records") == [{"run": run, "id": 2} for run in "abc"]
+    assert len(messages.to_arrow(where="scenario=two")) == 4
+    assert sum(map(len, messages.batches(["id"], where="day=2026-11-21"))) == 8
+    assert list(messages.head(2)["id"]) == [0, 1]
+    assert repr(messages).startswith("<table messages: 12 rows of run, day, scenario, key, id, ")
+    assert repr(load(tmp_path)) == (
+        "<tables: 0 runs, 0 ops, 12 messages, 0 faults, 0 leaders, 0 verdicts, 0 latency, 0 rejected>"
+    )
+    with pytest.raises(BadInput, match="there is no column 'ids'; did you mean 'id'"):
+        messages.to_arrow(["ids"])
+    with pytest.raises(BadInput, match="no condition"):
+        messages.to_pandas(where="lost")
+
+
+def test_files_of_other_days_and_scenarios_are_not_even_opened(tmp_path: Path) -> None:
+    make(tmp_path, messages=MESSAGES)
+    (tmp_path / "tables/data/messages/day=2026-11-21/scenario=two/000001.parquet").write_bytes(b"not Parquet")
+    messages = load(tmp_path).messages
+    assert len(messages.to_arrow(where=["day=2026-11-21", "scenario=one"])) == 4
+    assert len(messages.to_arrow(where="day<2026-11-21")) == 4
+    with pytest.raises(SplitbrainError, match="table messages: cannot be read"):
+        messages.to_arrow()
+    with pytest.raises(SplitbrainError, match="table messages: cannot be read"):
+        list(messages.batches())
+
+
+def test_what_is_rejected_has_no_scenario(tmp_path: Path) -> None:
+    make(tmp_path, rejected=[{"run": "a", "path": "a", "reason": "empty"}])
+    rejected = load(tmp_path).rejected
+    assert rejected.to_arrow(["path", "reason"]).to_pylist() == [{"path": "a", "reason": "empty"}]
+    assert len(rejected.to_arrow(where="scenario=null")) == 1
+
+
+def test_results_by_itself_is_cheap_and_has_load() -> None:
+    code = (
+        "import sys, results\n"
+        "print([name for name in ('pandas', 'pyarrow', 'pyspark') if name in sys.modules])\n"
+        "from results import load, Table\n"
+        "import results.tables.load as there\n"
+        "print(load is there.load and Table is there.Table and results.load is load, 'pyspark' in sys.modules)\n"
+        "print('load' in dir(results), hasattr(results, 'nothing'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "True False", "True False"]
