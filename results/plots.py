@@ -38,7 +38,7 @@ def throughput(history: History, line: Timeline) -> Markup:
         ("confirmed", _rate(history, "publish", (OK,), edges)),
         ("unconfirmed", _rate(history, "publish", (INFO, FAIL), edges)),
     )
-    top = _nice(max(float(rates.max(initial=0.0)) for _, rates in series))
+    top = nice(max(float(rates.max(initial=0.0)) for _, rates in series))
     frame = Frame(scale, 190, top_room=26)
     marks = [top * share for share in ((0, 0.25, 0.5, 0.75, 1) if top >= 20 else (0, 0.5, 1))]
     parts = [
@@ -260,7 +260,7 @@ def _when(span: Span) -> str:
     return f"{moment(span.begin)} to {moment(span.end)} ({length(span.end - span.begin)})"
 
 
-def _nice(value: float) -> float:
+def nice(value: float) -> float:
     """The next round number."""
     if value <= 0:
         return 1.0

@@ -33,3 +33,25 @@ def plural(number: int, one: str, many: str | None = None) -> str:
 def printable(words: str) -> str:
     """Text as it may go to a terminal: control characters, with which a log line could do much there, are spelt out."""
     return "".join(letter if letter.isprintable() or letter in "\n\t" else f"\\x{ord(letter):02x}" for letter in words)
+
+
+def brief(number: int) -> str:
+    """A count in at most six letters: 12,345, then 123k, 12.3M."""
+    if number < 100_000:
+        return count(number)
+    size, unit = next((size, unit) for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")) if number >= size)
+    return f"{_three(number / size)}{unit}"
+
+
+def share(of_one: float) -> str:
+    """A share in percent: 97.5 %, and never 100 % of what is not all, nor 0 % of what is not none."""
+    percent = f"{100 * of_one:.1f}".removesuffix(".0")
+    if percent == "100" and of_one < 1:
+        percent = "99.9"
+    elif percent == "0" and of_one > 0:
+        percent = "0.1"
+    return f"{percent} %"
+
+
+def _three(number: float) -> str:
+    return f"{number:.3g}" if number < 999.5 else f"{number:.0f}"

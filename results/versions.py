@@ -37,7 +37,7 @@ def unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     for key, word in words:
         old, new = (_minor(said.get(key)) if key == "python" else said.get(key) for said in (then, now))
         if old != new:
-            found.append(f"{word} {_short(old)} (here {_short(new)})")
+            found.append(f"{word} {short(old)} (here {short(new)})")
     return found
 
 
@@ -45,7 +45,7 @@ def _minor(python: str | None) -> str | None:
     return None if python is None else ".".join(python.split(".")[:2])
 
 
-def _short(said: str | None) -> str:
+def short(said: str | None) -> str:
     """A digest or commit in few letters: "3ba4bb8c2a+changes"."""
     return re.sub(r"\b([0-9a-f]{10})[0-9a-f]{22,}", r"\1", said) if said else "unknown"
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections.abc import Sequence
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -17,29 +14,9 @@ from chaos.model.verdict import Anomaly, Result, Verdict
 from results import plots, publish, report
 from results.store import Store
 from tests.results.example import SCRIPT, results, script, stored, whole_run, write_stream
+from tests.results.page import CHROMIUM, Page, complaints
 
 WHOLE = script(rate=40).history()
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
-class Page(HTMLParser):
-    """Text, and every element with its attributes."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.pieces: list[str] = []
-        self.feed(page)
-        self.text = " ".join(" ".join(self.pieces).split())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.pieces.append(data)
-
-    def count(self, tag: str) -> int:
-        return sum(element == tag for element, _ in self.elements)
 
 
 @pytest.fixture
@@ -179,20 +156,6 @@ def test_without_room_for_the_verdict_there_is_none(store: Store, monkeypatch: p
     with pytest.raises(SplitbrainError):
         publish.publish(directory, WHOLE, results(WHOLE))
     assert not directory.verdict.exists()
-
-
-def complaints(page: str, folder: Path) -> list[str]:
-    """What a browser says of a page on its console. It has no network, for itself neither."""
-    file = folder / "page.html"
-    file.write_text(page)
-    assert CHROMIUM is not None
-    quiet = ("gpu", "quic", "sync", "background-networking", "component-update", "extensions")
-    command = [CHROMIUM, "--headless", "--no-sandbox", "--no-first-run", *(f"--disable-{what}" for what in quiet)]
-    command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder}/profile"]
-    command += ["--enable-logging=stderr", "--dump-dom", file.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert "<svg" in done.stdout
-    return [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium to open the report with")
