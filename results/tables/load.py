@@ -1,7 +1,7 @@
 """The tables as they are, without Spark: for gate and trends, for export, and for notebooks.
 
-    import results
-    results.load("splitbrain-runs").messages.to_pandas(["run", "key", "id"], where="lost=true")
+import results
+results.load("splitbrain-runs").messages.to_pandas(["run", "key", "id"], where="lost=true")
 """
 
 from __future__ import annotations

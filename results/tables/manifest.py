@@ -30,13 +30,20 @@ OLDEST_READ = 1  # of the schema versions that are still read
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A Parquet file of a table. `path`: relative. `rows` and `size` (bytes): what it holds."""
+    """A Parquet file of a table. `path`: relative. `rows` and `size` (bytes): what it holds. `first` and `last`: of its
+    runs, by name; empty where that is not known."""
 
     path: str
     rows: int
     size: int
     day: str
     scenario: str
+    first: str = ""
+    last: str = ""
+
+    def may_hold(self, run: str) -> bool:
+        """Whether a run's rows may be in it."""
+        return not self.first or self.first <= run <= self.last
 
 
 @dataclass(frozen=True, slots=True)

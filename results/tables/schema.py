@@ -55,22 +55,22 @@ RUNS = _table(
     ("confirmed", _int),
     ("failed", _int),
     ("unknown", _int),
-    ("confirmed_under_faults", _int),  # whose confirm came while a fault was in force
+    ("confirmed_under_faults", _int),  # invoked and confirmed while a fault was surely in force
     ("delivered", _int),  # deliveries
-    ("lost", _int),  # messages, as the checker `messages` counts them
+    ("lost", _int),  # messages, as the checker `messages` counts them; null where the run does not ask it
     ("duplicated", _int),
-    ("faults", _int),
+    ("faults", _int),  # that took place
     ("bitten", _int),  # of those, how many were seen to bite
     ("outage", _int),  # ns, the longest time without a confirm while work was asked; null where nothing was confirmed
-    ("recovery", _int),  # ns from the undoing of the last fault to the first confirm thereafter
-    ("failover", _int),  # ns, the longest from a leader's last claim to another's first; null without a change
+    ("recovery", _int),  # ns, the longest from the undoing of a fault to a new confirm; null where nobody can tell
+    ("failover", _int),  # ns, the longest from the end of one claim to lead to the next; null where there was no next
     ("fingerprint", _text),  # of the files that it was read from: whether they have changed since
     ("schema", pa.int32()),  # of these tables, when the run was read
 )
 
 OPS = _table(
     ("op", _int),  # index of the invocation; of the row itself where it stands alone
-    ("end", _int),  # index of the completion
+    ("end", _int),  # index of the completion; null where there was none; of a row that stands alone: its own
     ("process", pa.int32()),
     ("f", _text),
     ("key", _text),
@@ -78,10 +78,10 @@ OPS = _table(
     ("node", _text),
     ("outcome", _text),  # ok, fail, info; of an invocation that never completed: info
     ("invoked", _int),
-    ("completed", _int),
-    ("latency", _int),  # ns
+    ("completed", _int),  # null where it never was
+    ("latency", _int),  # ns; null where it never completed, and of a row that stands alone
     ("error", _text),
-    ("detail", _text),  # JSON, of the invocation
+    ("detail", _text),  # JSON, of the invocation, or of the row that stands alone
     ("answer", _text),  # JSON, of the completion
     ("channel", pa.int32()),
     ("redelivered", _flag),
@@ -101,8 +101,8 @@ MESSAGES = _table(
     ("acks", _int),  # known to have taken effect
     ("first", _int),  # delivery
     ("last", _int),
-    ("lost", _flag),  # confirmed, never delivered from its queue, which was then drained completely
-    ("duplicated", _flag),  # delivered more than once
+    ("lost", _flag),  # as the checker `messages` has it; null where the run does not ask it (of a log it means nothing)
+    ("duplicated", _flag),  # delivered more than once; null likewise
 )
 
 FAULTS = _table(
@@ -111,9 +111,10 @@ FAULTS = _table(
     ("kind", _text),
     ("target", _text),  # the role that was meant: "leader"
     ("nodes", pa.list_(_text)),  # whom it resolved to
-    ("injected", _int),
-    ("in_force", _int),  # on all of its nodes; null where nobody said
-    ("undone", _int),  # null where it never was
+    ("injected", _int),  # when that began; before it, it surely was not in force
+    ("in_force", _int),  # when it was on the last of its nodes; null where it could not be injected
+    ("undoing", _int),  # when that began: from `in_force` until then it surely was in force; null where it never did
+    ("undone", _int),  # when that was complete: after it, it surely was not; null where it never was
     ("bit", _flag),  # null: nobody could tell
     ("error", _text),  # why it could not be injected or undone
 )
@@ -140,13 +141,13 @@ VERDICTS = _table(
 )
 
 LATENCY = _table(
-    ("f", _text),
-    ("phase", _text),  # before, during or after the faults; all
+    ("f", _text),  # an operation; or "delivery": from a publish to the first delivery of its message
+    ("phase", _text),  # all; quiet, or faulted: whether a fault was in force at some moment between
     ("began", _int),  # of the window; null for the phase as a whole
     ("width", _int),  # of the window, ns
     ("ops", _int),
     ("ok", _int),
-    ("p50", _real),  # ns, of those that were ok
+    ("p50", _real),  # ns, of those that were ok, by the nearest rank (to 1 in 10,000 of the ranks)
     ("p90", _real),
     ("p99", _real),
     ("p999", _real),
