@@ -24,10 +24,11 @@ def show(scenario: Scenario, schedule: Schedule, as_json: bool) -> None:
     click.echo(scenario.dumps())
     number = len(schedule.faults)
     click.echo(f"# {plural(number, 'fault')}, counted from the beginning of the work{':' if number else ''}")
-    columns([_row(fault) for fault in schedule.faults], indent="#   ")
+    columns([row(fault) for fault in schedule.faults], indent="#   ")
 
 
-def _row(fault: Fault) -> tuple[str, str, str, str]:
+def row(fault: Fault) -> tuple[str, str, str, str]:
+    """A fault in four columns: its id, when, for how long, and what to whom."""
     what = fault.nemesis if fault.kind == fault.nemesis else f"{fault.nemesis} {fault.kind}"
     told = "".join(f", {word}" for word in _told(fault.args))
     return fault.id, when(fault), f"for {seconds(fault.duration)}", f"{what}: {fault.target}{told}"

@@ -32,6 +32,7 @@ COMMANDS = {
     "shrink": "Make a run with an anomaly as small as can be, and a test of it.",
     "check": "Judge a stored run or a history file again.",
     "show": "Show a run's verdict and why.",
+    "diff": "Show how two runs differ.",
     "list": "List runs, brokers, nemeses, workloads or checkers.",
     "trends": "Show how scenarios fare from night to night.",
     "export": "Write a table to a file that other tools read.",
