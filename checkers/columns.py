@@ -130,6 +130,23 @@ def coded(*columns: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return code.reshape(-1).astype(np.int64)
 
 
+def earliest(number: int, *columns: Rows) -> Rows:
+    """Which so many findings come first (positions, in order), as `checkers.base.first` orders them by their ops: by
+    the first of these rows, then by the second, and so on. `columns` hold the rows of each; -1 stands for none."""
+    table = np.stack([np.where(column < 0, NEVER, column) for column in columns], axis=1).astype(np.int64)
+    table.sort(axis=1)
+    near = np.arange(len(table))
+    if len(table) > number:  # a few of very many: those that begin late need not be put in order
+        near = np.flatnonzero(table[:, 0] <= np.partition(table[:, 0], number - 1)[number - 1])
+        table = table[near]
+    same = np.zeros(table.shape, dtype=np.bool_)
+    same[:, 1:] = table[:, 1:] == table[:, :-1]
+    table[same] = NEVER
+    table.sort(axis=1)
+    table[table == NEVER] = -1  # what has no more ops comes before what has
+    return near[np.lexsort(table.T[::-1])[:number]]
+
+
 def indices(history: History, *rows: int) -> tuple[int, ...]:
     """The indices of the ops in these rows, in history order; -1 stands for an op that is not there."""
     return tuple(int(history.index[row]) for row in sorted({int(row) for row in rows}) if row >= 0)

@@ -17,7 +17,7 @@ from chaos.model.history import History, Mask
 from chaos.model.op import CONTROLLER, OK
 from chaos.model.settings import Setting, boolean, choice, duration, integer, optional, size, text
 from chaos.model.verdict import ANOMALIES_KEPT, WINDOW, Anomaly, Result, Verdict
-from checkers.base import Checker, Split, first
+from checkers.base import Checker, first
 from checkers.columns import acked, granted, indices, publishes
 from checkers.columns import deliveries as delivered
 from checkers.linearizability import deliveries, planner
@@ -68,7 +68,6 @@ class Linearizable(Checker):
             "refused_cas", boolean, False, "a cas that failed without an error found another value: not just nothing"
         ),
     )
-    split = Split.KEY
 
     def check(self, history: History, options: Mapping[str, Any]) -> Result:
         model = options["model"]

@@ -16,7 +16,6 @@ workload that uses them must not ask this checker.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,13 +24,24 @@ from chaos.model.history import History, Ints, Mask
 from chaos.model.op import CORRUPT, FAIL, FOREIGN, INFO, OK
 from chaos.model.settings import Setting, choice, integer
 from chaos.model.verdict import ANOMALIES_KEPT, Anomaly, Result, Verdict
-from checkers.base import Checker, Split, first
-from checkers.columns import NEVER, Publishes, Rows, acked, coded, deliveries, granted, indices, publishes
+from checkers.base import Part, Parted, Split, added, first
+from checkers.columns import NEVER, Publishes, Rows, acked, coded, deliveries, earliest, granted, indices, publishes
 
 AT_LEAST_ONCE, EXACTLY_ONCE, AT_MOST_ONCE = "at-least-once", "exactly-once", "at-most-once"
+ALLOWED = {AT_LEAST_ONCE: {"duplicated"}, EXACTLY_ONCE: set[str](), AT_MOST_ONCE: {"lost"}}
+KINDS = (
+    "lost",
+    "duplicated",
+    "unexpected",
+    "undead",
+    "corrupted",
+    "foreign",
+    "misrouted",
+    "redelivered-after-ack",
+)
 
 
-class Messages(Checker):
+class Messages(Parted):
     """Lost, duplicated, unexpected, undead, recovered, corrupted, foreign, misrouted, redelivered after a known ack.
 
     unexpected: delivered, and never published in this run. undead: delivered although its publish failed. recovered:
@@ -60,7 +70,7 @@ class Messages(Checker):
     )
     split = Split.MESSAGE
 
-    def check(self, history: History, options: Mapping[str, Any]) -> Result:
+    def part(self, history: History, options: Mapping[str, Any]) -> Part:
         published = publishes(history)
         took = deliveries(history)
         at = published.find(history.value[took])
@@ -104,41 +114,44 @@ class Messages(Checker):
             "missing": int((unseen & ~lost).sum()),
             **{kind: len(rows) for kind, rows in found.items()},
         }
-        allowed = {AT_LEAST_ONCE: {"duplicated"}, EXACTLY_ONCE: set(), AT_MOST_ONCE: {"lost"}}[options["delivery"]]
-        faults = {kind: rows for kind, rows in found.items() if len(rows) and kind not in allowed}
+        allowed = ALLOWED[options["delivery"]]
         tell = _Tell(history, published, drained, acked_at)
         anomalies = first(
-            tell.anomaly(kind, int(row)) for kind, rows in faults.items() for row in _earliest(kind, rows, published)
+            anomaly for kind in KINDS if kind not in allowed for anomaly in tell.first_of(kind, found[kind])
         )
-        told = {kind: len(rows) for kind, rows in faults.items()}
-        verdict, reason = _judge(history, published, counts, told, bool(dropped.any()), drained)
-        return Result(self.name, verdict, reason, counts, anomalies, {"most_deliveries": int(times.max(initial=0))})
+        facts = {
+            "most_deliveries": int(times.max(initial=0)),
+            "cut": history.cut,
+            "undrained": _undrained(history, published, drained),
+            "dropped": bool(dropped.any()),
+        }
+        return Part(counts, anomalies, facts)
 
-    def merge(self, results: Sequence[Result]) -> Result:
-        most = max(int(result.metrics.get("most_deliveries", 0)) for result in results)
-        return replace(super().merge(results), metrics={"most_deliveries": most})
+    def merge(self, parts: Sequence[Part], options: Mapping[str, Any]) -> Result:
+        counts, anomalies = added(parts)
+        faults = [kind for kind in KINDS if counts[kind] and kind not in ALLOWED[options["delivery"]]]
+        verdict, reason = _judge(counts, faults, [part.facts for part in parts])
+        most = max(part.facts["most_deliveries"] for part in parts)
+        return Result(self.name, verdict, reason, counts, anomalies, {"most_deliveries": most})
 
 
-def _judge(
-    history: History,
-    published: Publishes,
-    counts: Mapping[str, int],
-    faults: Mapping[str, int],
-    dropped: bool,
-    drained: Ints,
-) -> tuple[Verdict, str]:
+def _judge(counts: Mapping[str, int], faults: Sequence[str], facts: Sequence[Mapping[str, Any]]) -> tuple[Verdict, str]:
     if faults:
-        several = ", ".join(f"{number:,} {kind}" for kind, number in faults.items())
+        several = ", ".join(f"{counts[kind]:,} {kind}" for kind in faults)
         return Verdict.INVALID, f"{several} ({counts['confirmed']:,} confirmed of {counts['attempts']:,} published)"
-    if not len(published) and not counts["deliveries"]:
+    if not counts["attempts"] and not counts["deliveries"]:
         return Verdict.NOT_APPLICABLE, "nothing was published"
     missing = f"; {counts['missing']:,} of {counts['confirmed']:,} confirmed messages were not seen"
-    if history.cut is not None:
-        return Verdict.UNKNOWN, f"the history is cut ({history.cut}){missing}"
-    undrained = [history.key.words[code] for code in np.unique(published.key) if code >= 0 and drained[code] < 0]
+    cut = facts[0]["cut"]
+    if cut is not None:
+        return Verdict.UNKNOWN, f"the history is cut ({cut}){missing}"
+    undrained: dict[str, str] = {}
+    for each in facts:
+        undrained |= each["undrained"]
     if undrained:
-        return Verdict.UNKNOWN, f"no complete drain of {', '.join(undrained)}{_why_not(history, undrained[0])}{missing}"
-    if dropped:
+        queues = sorted(undrained)
+        return Verdict.UNKNOWN, f"no complete drain of {', '.join(queues)}{undrained[queues[0]]}{missing}"
+    if any(each["dropped"] for each in facts):
         return Verdict.UNKNOWN, f"the delivery limit may have dropped messages{missing}"
     if counts["missing"]:
         return Verdict.UNKNOWN, f"some were confirmed only after the drain{missing}"
@@ -163,6 +176,12 @@ def _drained(history: History) -> Ints:
     return drained
 
 
+def _undrained(history: History, published: Publishes, drained: Ints) -> dict[str, str]:
+    """The queues that were published to and never drained completely, each with why not."""
+    codes = [code for code in np.unique(published.key).tolist() if code >= 0 and drained[code] < 0]
+    return {history.key.words[code]: _why_not(history, history.key.words[code]) for code in codes}
+
+
 def _why_not(history: History, queue: str) -> str:
     rows = history.rows("drain", INFO)
     errors = [history.error[row] for row in rows[history.key.is_(queue)[rows]].tolist()]
@@ -183,13 +202,6 @@ def _may_be_dropped(history: History, published: Publishes, limit: int) -> Mask:
     return may
 
 
-def _earliest(kind: str, rows: Rows, published: Publishes) -> Rows:
-    """The few of them that will be told: enough that `first` finds the first ones."""
-    if kind in ("lost", "duplicated"):  # positions among the publishes, which are ordered by id and not by time
-        rows = rows[np.argsort(published.row[rows], kind="stable")]
-    return rows[:ANOMALIES_KEPT]
-
-
 class _Tell:
     """Puts one finding into words and names its ops."""
 
@@ -199,7 +211,36 @@ class _Tell:
         self._drained = drained
         self._acked_at = acked_at
 
-    def anomaly(self, kind: str, row: int) -> Anomaly:
+    def first_of(self, kind: str, rows: Rows) -> list[Anomaly]:
+        """The first of them, in the order of their ops, whichever others there are."""
+        published = self._published
+        if kind == "lost":
+            told = earliest(ANOMALIES_KEPT, published.row[rows])
+        elif kind == "duplicated":
+            told = earliest(ANOMALIES_KEPT, np.minimum(published.row, self._first_taken())[rows])
+        elif kind in ("undead", "misrouted", "redelivered-after-ack"):
+            at = published.find(self._history.value[rows])
+            known = np.append(published.row, -1)[at], np.append(published.end, -1)[at]
+            if kind == "redelivered-after-ack":
+                known = known[0], np.append(self._acked_at, -1)[at]
+                told = earliest(ANOMALIES_KEPT, *known, granted(self._history, rows), rows)
+            else:
+                told = earliest(ANOMALIES_KEPT, *known, rows)
+        else:
+            told = earliest(ANOMALIES_KEPT, rows)
+        return [self._anomaly(kind, row) for row in rows[told].tolist()]
+
+    def _first_taken(self) -> Rows:
+        """For each publish, the row of its first delivery from its own queue; NEVER where there is none."""
+        history, published = self._history, self._published
+        took = deliveries(history)
+        at = published.find(history.value[took])
+        mine = (at >= 0) & (published.home(at) == history.key.codes[took])
+        found = np.full(len(published), NEVER, dtype=np.int64)
+        np.minimum.at(found, at[mine], took[mine])
+        return found
+
+    def _anomaly(self, kind: str, row: int) -> Anomaly:
         if kind in ("lost", "duplicated"):
             return self._of_message(kind, row)
         history, published = self._history, self._published

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,13 +17,13 @@ from chaos.model.errors import BadHistory
 from chaos.model.history import History, Mask
 from chaos.model.op import OK
 from chaos.model.verdict import Result
-from checkers.base import Checker, Split
+from checkers.base import Part, Parted, Split, added
 from checkers.columns import Rows, said
 
 TOLD = 1000  # elements that a result lists; of more it has the first, and the number
 
 
-class ObjectChecker(Checker):
+class ObjectChecker(Parted):
     """A checker of one object. `fs`: the operations on it. `others`: operations that only another object has; where
     there are any, this checker is not applicable."""
 
@@ -31,25 +31,50 @@ class ObjectChecker(Checker):
     fs: ClassVar[tuple[str, ...]]
     others: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, history: History, options: Mapping[str, Any]) -> Result:
+    def pieces(self, history: History, options: Mapping[str, Any]) -> list[tuple[int, Part]]:
+        return super().pieces(history.select(_of_clients(history, (*self.fs, *self.others))), options)
+
+    def part(self, history: History, options: Mapping[str, Any]) -> Part:
         ops = history.select(_of_clients(history, self.fs))
+        facts: dict[str, Any] = {"key": ops.key[0] if len(ops) else None, "other": None, "result": None, "broken": None}
         other = np.flatnonzero(_of_clients(history, self.others))
         if len(other):
-            nothing = self.judge(ops.select(np.zeros(len(ops), dtype=np.bool_)), options)
-            return replace(nothing, reason=f"of an object with the operation {history.f[int(other[0])]}")
-        keys = np.unique(ops.key.codes).tolist()
-        if len(keys) < 2:
-            return self.judge(ops, options)
-        return self.merge([self._of_key(ops.select(ops.key.codes == key), options) for key in keys])
+            facts["other"] = int(history.index[other[0]]), history.f[int(other[0])]
+        elif len(ops):
+            try:
+                facts["result"] = self.judge(ops, options)
+            except BadHistory as error:  # of an object that the checker is for, if no other has operations of another
+                facts["broken"] = error
+        result = facts["result"]
+        return Part(result.counts if result else {}, result.anomalies if result else (), facts)
 
-    def _of_key(self, ops: History, options: Mapping[str, Any]) -> Result:
-        result, key = self.judge(ops, options), ops.key[0]
-        anomalies = tuple(replace(anomaly, message=f"{key}: {anomaly.message}") for anomaly in result.anomalies)
-        return replace(result, reason=f"{key}: {result.reason}", anomalies=anomalies)
+    def merge(self, parts: Sequence[Part], options: Mapping[str, Any]) -> Result:
+        others = [part.facts["other"] for part in parts if part.facts["other"]]
+        if others:
+            nothing = self.judge(History.from_ops([]), options)
+            return replace(nothing, reason=f"of an object with the operation {min(others)[1]}")
+        for part in parts:
+            if part.facts["broken"]:
+                raise part.facts["broken"]
+        some = [part for part in parts if part.facts["result"]]
+        if not some:
+            return self.judge(History.from_ops([]), options)
+        worst = max(some, key=lambda part: part.facts["result"].verdict.rank)
+        result: Result = worst.facts["result"]
+        if len(some) == 1:
+            return result
+        counts, anomalies = added([_named(part) for part in some])
+        return replace(result, reason=f"{worst.facts['key']}: {result.reason}", counts=counts, anomalies=anomalies)
 
     @abstractmethod
     def judge(self, ops: History, options: Mapping[str, Any]) -> Result:
         """Judge the ops of one object: of `fs` only, and of clients."""
+
+
+def _named(part: Part) -> Part:
+    """With the key in front of what is told."""
+    key = part.facts["key"]
+    return replace(part, anomalies=tuple(replace(one, message=f"{key}: {one.message}") for one in part.anomalies))
 
 
 class Json(NamedTuple):

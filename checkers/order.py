@@ -25,7 +25,7 @@ a subscription. Priorities, and consumers that reject, are not modelled.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,11 @@ import numpy as np
 from chaos.model.history import History, Ints
 from chaos.model.op import FAIL, INVOKE, OK
 from chaos.model.verdict import ANOMALIES_KEPT, Anomaly, Result, Verdict
-from checkers.base import Checker, Split, first, several
+from checkers.base import Part, Parted, Split, added, first, several
 from checkers.columns import Rows, coded, deliveries, granted, indices, publishes
 
 
-class Order(Checker):
+class Order(Parted):
     """Overtaken messages, by producer and queue.
 
     Counts: `messages` delivered; `pairs` of them whose order of leaving the queue is known and was compared (none: not
@@ -47,17 +47,16 @@ class Order(Checker):
     name = "order"
     split = Split.KEY
 
-    def check(self, history: History, options: Mapping[str, Any]) -> Result:
+    def part(self, history: History, options: Mapping[str, Any]) -> Part:
         published = publishes(history)
         took = deliveries(history)
         at = published.find(history.value[took])
-        judged = (at >= 0) & (published.home(at) == history.key.codes[took])
-        took, at = took[judged], at[judged]
+        took, at = took[at >= 0], at[at >= 0]  # a part is one queue: what was published to another is not found
         judged = published.outcome[at] != FAIL  # a failed publish has no place in the queue; `messages` tells of it
         took, at = took[judged], at[judged]
 
         sent = published.row[at]  # the later in the history, the later in its producer's order
-        producer = coded(history.key.codes[sent], history.process[sent], history.channel[sent])
+        producer = coded(history.process[sent], history.channel[sent])
         lane = coded(producer, history.process[took], history.channel[took])
         _, firsts = np.unique(at, return_index=True)
         firsts.sort()
@@ -96,13 +95,16 @@ class Order(Checker):
             _tell(history, sent, took, int(late[place]), int(overtaker[place]))
             for place in guilty[np.argsort(sent[late[guilty]])][:ANOMALIES_KEPT]
         )
-        if len(guilty):
-            return Result(
-                self.name, Verdict.INVALID, f"{len(guilty):,} of {len(firsts):,} messages overtaken", counts, anomalies
-            )
-        if not pairs:
+        return Part(counts, anomalies)
+
+    def merge(self, parts: Sequence[Part], options: Mapping[str, Any]) -> Result:
+        counts, anomalies = added(parts)
+        if counts["overtaken"]:
+            reason = f"{counts['overtaken']:,} of {counts['messages']:,} messages overtaken"
+            return Result(self.name, Verdict.INVALID, reason, counts, anomalies)
+        if not counts["pairs"]:
             return Result(self.name, Verdict.NOT_APPLICABLE, "no two deliveries whose order is known", counts)
-        return Result(self.name, Verdict.VALID, f"{several(pairs, 'pair')} of deliveries in order", counts)
+        return Result(self.name, Verdict.VALID, f"{several(counts['pairs'], 'pair')} of deliveries in order", counts)
 
 
 class _Taken:
@@ -150,26 +152,23 @@ def _deadlines(producer: Ints, sent: Rows, took: Rows) -> Ints:
 def _unexcused(history: History, took: Rows, deadline: Ints) -> Rows:
     """Which of these overtaken messages cannot each be given an unanswered credit of its own (positions, ascending)."""
     left = []
-    keys = history.key.codes[took]
     seen, before = took.tolist(), deadline.tolist()
-    for key in np.unique(keys).tolist():
-        drops = _dropped_credits(history, key)
-        free: list[int] = []  # rows at which credits granted before the deadline at hand were dropped
-        for place in sorted(np.flatnonzero(keys == key).tolist(), key=before.__getitem__):
-            while drops and drops[-1][0] < before[place]:
-                insort(free, drops.pop()[1])
-            best = bisect_left(free, seen[place]) - 1  # the last drop before it was seen
-            if best < 0:
-                left.append(place)
-            else:
-                free.pop(best)
+    drops = _dropped_credits(history) if len(took) else []
+    free: list[int] = []  # rows at which credits granted before the deadline at hand were dropped
+    for place in sorted(range(len(took)), key=before.__getitem__):
+        while drops and drops[-1][0] < before[place]:
+            insort(free, drops.pop()[1])
+        best = bisect_left(free, seen[place]) - 1  # the last drop before it was seen
+        if best < 0:
+            left.append(place)
+        else:
+            free.pop(best)
     return np.asarray(sorted(left), dtype=np.intp)
 
 
-def _dropped_credits(history: History, key: int) -> list[tuple[int, int]]:
-    """(row granted, row dropped) of each credit of a queue that nothing answered, the latest granted first."""
+def _dropped_credits(history: History) -> list[tuple[int, int]]:
+    """(row granted, row dropped) of each credit that nothing answered, the latest granted first."""
     rows = history.rows("consume", INVOKE)
-    rows = rows[history.key.codes[rows] == key]
     end = history.completion[rows]
     open_ = (end < 0) | ~np.isin(history.type[end], [OK, FAIL])
     closed = {_channel(history, row): row for row in reversed(history.rows("close").tolist())}

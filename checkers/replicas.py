@@ -6,17 +6,16 @@ simulation can look into its replicas. Replicas that agree may all be wrong: wha
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chaos.model.history import History
 from chaos.model.verdict import Anomaly, Result, Verdict
-from checkers.base import Checker, Split, first, several
+from checkers.base import Part, Parted, Split, added, several
 from checkers.columns import indices
 
 
-class Replicas(Checker):
+class Replicas(Parted):
     """Replicas of one queue that hold other messages, or in another order.
 
     Counts: `queues`; `replicas`; `differ`, queues whose replicas do not agree. Metrics: `fewest` and `most` messages in
@@ -25,30 +24,29 @@ class Replicas(Checker):
 
     name = "replicas"
     split = Split.KEY
-    ordered = False
 
-    def check(self, history: History, options: Mapping[str, Any]) -> Result:
-        of_queue: dict[str, list[int]] = defaultdict(list)
-        for row in history.rows("replica").tolist():
-            of_queue[history.key[row] or ""].append(row)
-        found = []
+    def part(self, history: History, options: Mapping[str, Any]) -> Part:
+        rows = history.rows("replica").tolist()
+        held = {history.node[row] or "": int(history.value[row]) for row in rows}
+        differ = len({history.detail(row)["digest"] for row in rows}) > 1
+        counts = {"queues": int(bool(rows)), "replicas": len(rows), "differ": int(differ)}
+        extremes = {"fewest": min(held.values()), "most": max(held.values())} if rows else {}
+        if not differ:
+            return Part(counts, (), extremes)
+        said = ", ".join(f"{several(count, 'message')} on {node}" for node, count in held.items())
+        told = f"the replicas of {history.key[rows[0]] or ''} hold different messages: {said}"
+        return Part(counts, (Anomaly("differ", told, indices(history, *rows)),), extremes)
+
+    def merge(self, parts: Sequence[Part], options: Mapping[str, Any]) -> Result:
+        counts, anomalies = added(parts)
         fewest = most = 0
-        for queue, rows in of_queue.items():
-            held = {history.node[row] or "": int(history.value[row]) for row in rows}
-            if len({history.detail(row)["digest"] for row in rows}) > 1:
-                said = ", ".join(f"{several(count, 'message')} on {node}" for node, count in held.items())
-                found.append(
-                    Anomaly(
-                        "differ", f"the replicas of {queue} hold different messages: {said}", indices(history, *rows)
-                    )
-                )
-            if max(held.values()) - min(held.values()) >= most - fewest:
-                fewest, most = min(held.values()), max(held.values())
-        counts = {"queues": len(of_queue), "replicas": sum(map(len, of_queue.values())), "differ": len(found)}
+        for part in parts:
+            if part.facts and part.facts["most"] - part.facts["fewest"] >= most - fewest:
+                fewest, most = part.facts["fewest"], part.facts["most"]
         metrics = {"fewest": fewest, "most": most}
-        if found:
-            return Result(self.name, Verdict.INVALID, found[0].message, counts, first(found), metrics)
-        if not any(len(rows) > 1 for rows in of_queue.values()):
+        if anomalies:
+            return Result(self.name, Verdict.INVALID, anomalies[0].message, counts, anomalies, metrics)
+        if counts["replicas"] == counts["queues"]:
             return Result(self.name, Verdict.NOT_APPLICABLE, "nobody looked into the replicas", counts, (), metrics)
         reason = f"{several(counts['replicas'], 'replica')} hold the same as the others of their queue"
         return Result(self.name, Verdict.VALID, reason, counts, (), metrics)

@@ -158,7 +158,10 @@ class History:
 
     def select(self, mask: Mask) -> History:
         """The rows where the mask holds, with their own indices."""
-        rows = np.flatnonzero(mask)
+        return self.take(np.flatnonzero(mask))
+
+    def take(self, rows: npt.NDArray[np.intp]) -> History:
+        """These rows (ascending), with their own indices."""
 
         def words(column: Words) -> Words:
             return Words(column.codes[rows], column.words)
@@ -348,6 +351,51 @@ class History:
     def from_ops(ops: Iterable[Op], cut: str | None = None) -> History:
         """From ops, as tests and small tools write them."""
         return History.from_table(to_table([row_of(op) for op in ops]), cut)
+
+
+class Columns:
+    """Takes a history as its rows come, batch by batch, and holds about 100 bytes of each.
+
+    Add Arrow tables of `SCHEMA`, in the order of the history, and ask for it once, at the end.
+    """
+
+    _TEXT = ("f", "key", "node", "error")
+    _NUMBERS = ("index", "time", "process", "type", "value", "op", "channel", "redelivered", "term", "incarnation")
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in self._NUMBERS}
+        self._codes: dict[str, list[npt.NDArray[np.int32]]] = {name: [] for name in self._TEXT}
+        self._words: dict[str, dict[str, int]] = {name: {} for name in self._TEXT}
+        self._detail: list[str | None] = []
+
+    def __len__(self) -> int:
+        return len(self._detail)
+
+    def add(self, table: pa.Table) -> None:
+        """More rows. Raises BadHistory when they are not those of a history."""
+        some = History.from_table(table)
+        for name, numbers in self._numbers.items():
+            numbers.append(getattr(some, name))
+        for name, known in self._words.items():
+            column: Words = getattr(some, name)
+            renamed = [known.setdefault(word, len(known)) for word in column.words]
+            self._codes[name].append(np.append(np.array(renamed, dtype=np.int32), np.int32(-1))[column.codes])
+        self._detail += some.detail_text
+
+    def history(self, cut: str | None = None) -> History:
+        """All of them."""
+        if not len(self):
+            return History.from_table(SCHEMA.empty_table(), cut)
+
+        def whole(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+            column = np.concatenate(parts)
+            parts.clear()  # so that no more than one column is here twice
+            return column
+
+        columns: dict[str, Any] = {name: whole(parts) for name, parts in self._numbers.items()}
+        columns |= {name: Words(whole(self._codes[name]), tuple(self._words[name])) for name in self._TEXT}
+        columns["detail_text"], self._detail = self._detail, []
+        return History(**columns, cut=cut)
 
 
 Row = tuple[Any, ...]

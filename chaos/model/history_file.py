@@ -7,19 +7,21 @@ may have happened.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chaos.model.errors import BadHistory
-from chaos.model.history import SCHEMA, SCHEMA_VERSION, History, to_table
+from chaos.model.history import SCHEMA, SCHEMA_VERSION, Columns, History, to_table
 from chaos.model.op import CONTROLLER, INFO
 
 STREAM_SUFFIX = ".arrows"
 PARQUET_SUFFIX = ".parquet"
 END = "end"
 _BUFFER = 1 << 18
+_BATCH = 1 << 16  # rows that are read at a time
 
 
 class HistoryWriter:
@@ -52,17 +54,14 @@ def read(path: Path) -> History:
     A stream without its end marker gives what can be read, with `cut` saying why it is not whole. Raises BadHistory for
     a file that is no history at all, is of a version that this one does not read, or breaks the rules of histories.
     """
+    columns = Columns()
     try:
-        table, cut = _read_parquet(path) if path.suffix == PARQUET_SUFFIX else _read_stream(path)
+        cut = _read_parquet(path, columns.add) if path.suffix == PARQUET_SUFFIX else _read_stream(path, columns.add)
+        return columns.history(cut).validate()
     except OSError as error:
         raise BadHistory(f"{path}: cannot be read: {error.strerror or error}") from error
-    version = (table.schema.metadata or {}).get(b"splitbrain.schema", b"none").decode()
-    if version != str(SCHEMA_VERSION):
-        raise BadHistory(f"{path}: history schema {version}; this version reads {SCHEMA_VERSION}")
-    try:
-        return History.from_table(table, cut).validate()
     except BadHistory as error:
-        raise BadHistory(f"{path}: {error}") from error
+        raise BadHistory(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
 
 
 def write_parquet(history: History, path: Path) -> None:
@@ -76,32 +75,52 @@ def write_parquet(history: History, path: Path) -> None:
     aside.replace(path)
 
 
-def _read_parquet(path: Path) -> tuple[pa.Table, str | None]:
+def _read_parquet(path: Path, add: Callable[[pa.Table], None]) -> str | None:
+    """Its rows, batch by batch. Returns why the history is not whole."""
     try:
-        table = pq.read_table(path, read_dictionary=["f", "key", "node", "error"])
+        schema = pq.read_schema(path)
+        _of_our_version(path, schema)
+        coded = [name for name in ("f", "key", "node", "error") if name in schema.names]
+        with pq.ParquetFile(path, read_dictionary=coded) as file:
+            for batch in file.iter_batches(_BATCH):
+                add(pa.Table.from_batches([batch]))
     except pa.ArrowException as error:
         raise BadHistory(f"{path}: not a Parquet file that can be read: {error}") from error
-    cut = (table.schema.metadata or {}).get(b"splitbrain.cut")
-    return table, cut.decode() if cut else None
+    cut = (schema.metadata or {}).get(b"splitbrain.cut")
+    return cut.decode() if cut else None
 
 
-def _read_stream(path: Path) -> tuple[pa.Table, str | None]:
-    batches: list[pa.RecordBatch] = []
-    problem = ""
+def _read_stream(path: Path, add: Callable[[pa.Table], None]) -> str | None:
+    """The same of a stream."""
+    rows, problem = 0, ""
+    last: list[pa.RecordBatch] = []  # what is not added yet: the writer's batches are small, and the last has the mark
     with path.open("rb") as file:
         try:
             reader = pa.ipc.open_stream(file)
         except (pa.ArrowException, OSError) as error:
             raise BadHistory(f"{path}: not a history: {error}") from error
+        _of_our_version(path, reader.schema)
         try:
-            batches.extend(reader)
+            for batch in reader:
+                if sum(map(len, last)) >= _BATCH and len(batch):
+                    add(pa.Table.from_batches(last))
+                    last = []
+                last.append(batch)
+                rows += len(batch)
         except (pa.ArrowException, OSError) as error:
             problem = f", where a batch is broken ({error})"
-    table = pa.Table.from_batches(batches, reader.schema)
-    rows = table.num_rows
-    if rows and table.column("f")[rows - 1].as_py() == END and table.column("value")[rows - 1].as_py() == rows - 1:
-        return table.slice(0, rows - 1), None
+    table = pa.Table.from_batches(last, reader.schema)
+    end = table.num_rows - 1
+    if end >= 0 and table.column("f")[end].as_py() == END and table.column("value")[end].as_py() == rows - 1:
+        add(table.slice(0, end))
+        return None
+    add(table)
     return (
-        table,
-        f"it ends after {rows} ops without its end marker{problem}: the controller was stopped before it could finish",
+        f"it ends after {rows} ops without its end marker{problem}: the controller was stopped before it could finish"
     )
+
+
+def _of_our_version(path: Path, schema: pa.Schema) -> None:
+    version = (schema.metadata or {}).get(b"splitbrain.schema", b"none").decode()
+    if version != str(SCHEMA_VERSION):
+        raise BadHistory(f"{path}: history schema {version}; this version reads {SCHEMA_VERSION}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -457,18 +456,3 @@ def test_counts_agree_with_their_definitions(steps: list[Any]) -> None:
     assert (said.verdict is Verdict.INVALID) == (bad > 0)
     if said.verdict is Verdict.VALID:
         assert expected["missing"] == 0
-
-
-@given(STEPS, st.integers(1, 3))
-def test_parts_by_queue_and_message_merge_to_the_whole(steps: list[Any], buckets: int) -> None:
-    history = tell(steps)
-    whole = judge(Messages(), history)
-    parts = []
-    for queue in QUEUES:
-        for bucket in range(buckets):
-            mine = history.key.is_(queue) & ((history.value < 0) | (history.value % buckets == bucket))
-            parts.append(judge(Messages(), history.select(np.asarray(mine))))
-    merged = Messages().merge(parts)
-    assert (merged.verdict, merged.counts, merged.metrics) == (whole.verdict, whole.counts, whole.metrics)
-    # the part that sees a message come out of the wrong queue does not see its publish
-    assert {a.message for a in merged.anomalies} == {a.message for a in whole.anomalies}
