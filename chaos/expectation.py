@@ -10,7 +10,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any
 
@@ -63,9 +63,11 @@ class Expectation:
     between: tuple[float, float] | None = None
     ratio: tuple[float, float] | None = None
 
-    def wanted(self, seeds: int) -> int:
-        """How many of so many seeds must meet it."""
-        return self.at_least if isinstance(self.at_least, int) else ceil(round(self.at_least * seeds, 6))
+    def wanted(self, seeds: int, repeat: int = 1) -> int:
+        """How many of so many runs must meet it, where each seed is run `repeat` times."""
+        if isinstance(self.at_least, int):
+            return min(self.at_least * repeat, seeds)
+        return ceil(round(self.at_least * seeds, 6))
 
     def says(self) -> str:
         """In a few words: "messages.lost in 50% of the seeds"."""
@@ -83,15 +85,33 @@ class Expectation:
             many = "all seeds" if share == 1 else f"{share:.0%} of the seeds"
         return f"{' and '.join(parts)} in {many}"
 
-    def judge(self, seen: Sequence[Seen]) -> Judgement:
-        """Whether what was seen, seed by seed, is what was expected."""
+    def judge(self, seen: Sequence[Seen], planned: int | None = None, repeat: int = 1) -> Judgement:
+        """Whether what was seen, seed by seed, is what was expected. With more runs `planned` than were seen: whether
+        it can still be, however the others come out."""
+        planned = len(seen) if planned is None else planned
+        left = planned - len(seen)
         if self.ratio is not None:
+            if left:
+                return Judgement(True, f"{len(seen)} of {planned}: medians are compared when all are there")
             return self._compare(seen)
         hits = [one for one in seen if self._hit(one)]
         missed = tuple(one for one in seen if not self._hit(one))
-        observed = f"{len(hits)} of {len(seen)}"
+        observed = f"{len(hits)} of {len(seen)}{f' ({planned} in all)' if left else ''}"
         told = _measures(self.measure, [one.measured for one in seen]) if self.measure else _others(missed)
-        return Judgement(len(hits) >= self.wanted(len(seen)), f"{observed}{f': {told}' if told else ''}", missed)
+        met = len(hits) + left >= self.wanted(planned, repeat)
+        return Judgement(met, f"{observed}{f': {told}' if told else ''}", missed)
+
+    def to_json(self) -> dict[str, Any]:
+        """As data, which `from_json` makes an equal expectation of."""
+        data = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {**data, "verdict": None if self.verdict is None else str(self.verdict)}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Expectation:
+        """What `to_json` made of it. Raises KeyError, TypeError or ValueError for anything else."""
+        low_high = {key: None if data[key] is None else (data[key][0], data[key][1]) for key in ("between", "ratio")}
+        verdict = None if data["verdict"] is None else Verdict(data["verdict"])
+        return Expectation(verdict, tuple(data["anomalies"]), data["at_least"], data["measure"], **low_high)
 
     def _hit(self, one: Seen) -> bool:
         if self.verdict is not None and one.verdict is not self.verdict:

@@ -7,6 +7,9 @@ matrix makes a case of each combination of values. Everything is resolved when a
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
@@ -30,11 +33,12 @@ VALID = Expectation(Verdict.VALID)
 @dataclass(frozen=True)
 class Case:
     """One scenario of a row. `label`: what the matrix made of it ("cluster.nodes=5"), or nothing. `versus`: the one
-    that it is compared with."""
+    that it is compared with. `cell`: "row [label]", its id, which stays the same however the suite is ordered."""
 
     label: str
     scenario: Scenario
-    versus: Scenario | None = None
+    versus: Scenario | None
+    cell: str
 
 
 @dataclass(frozen=True)
@@ -123,8 +127,7 @@ def _row(
     place = origin.place(where).removesuffix(": ")
     changes = _changes(table, "set", where)
     cases = []
-    for values in _combinations(table, where):
-        label = ", ".join(f"{key}={_word(value)}" for key, value in values.items())
+    for label, values in _labelled(list(_combinations(table, where))):
         scenario = _case(data, source, {**changes, **values}, place)
         other = None
         if compared:
@@ -134,7 +137,7 @@ def _row(
                 raise BadKey(
                     f"{where}.expect", f"{checker!r} does not judge this; {did_you_mean(checker, scenario.checkers)}"
                 )
-        cases.append(Case(label, scenario, other))
+        cases.append(Case(label, scenario, other, f"{name} [{label}]" if label else name))
     seeds = _seeds(table["seeds"], f"{where}.seeds") if "seeds" in table else usual
     if isinstance(expect.at_least, int) and expect.at_least > len(seeds):
         raise BadKey(f"{where}.expect", f"at least {expect.at_least} of {len(seeds)} seeds can never be")
@@ -191,6 +194,18 @@ def _combinations(table: Mapping[str, Any], where: str) -> Iterator[dict[str, An
             raise BadKey(f"{where}.matrix", f"{key}: {values!r} is not a list of values")
     for values in product(*matrix.values()):
         yield dict(zip(matrix, values, strict=True))
+
+
+def _labelled(combinations: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each with words for it, whatever the order of keys and values in the file; where words do not tell some apart
+    (two nemeses of one name, say), those have a digest of their values besides."""
+    words = [", ".join(f"{key}={_word(values[key])}" for key in sorted(values)) for values in combinations]
+    times = Counter(words)
+    for label, values in zip(words, combinations, strict=True):
+        if times[label] > 1:
+            whole = json.dumps(values, sort_keys=True, default=str)
+            label += f" ~{hashlib.blake2b(whole.encode(), digest_size=4).hexdigest()}"
+        yield label, values
 
 
 def _word(value: Any) -> str:

@@ -6,6 +6,8 @@ ledger.jsonl     the faults as they were injected and undone        junit.xml   
 versions.json    what it ran with                                   report.html    the same for people
 history.arrows   while it runs; then history.parquet                run.json       what the run is, and its status
 trace.json       every message, of a run that was shrunk
+
+Beside them: suite-runs/ (see `results.suite_runs`), tables/ (see `results.tables`), and states of explorations.
 """
 
 from __future__ import annotations
@@ -52,6 +54,17 @@ class Run:
     suite_run: str | None = None
     cell: str | None = None
     attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartOf:
+    """Of which suite's run a run is part: which of its cells, and the how manieth attempt. `mark` ends the run's id, so
+    that runs of a suite that was made in parts, on several machines, can be kept in one store."""
+
+    suite_run: str
+    cell: str
+    attempt: int = 1
+    mark: str = ""
 
 
 class RunDirectory:
@@ -166,13 +179,15 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def create(self, *, name: str, broker: str, on: str, seed: int, now: datetime) -> RunDirectory:
+    def create(
+        self, *, name: str, broker: str, on: str, seed: int, now: datetime, part_of: PartOf | None = None
+    ) -> RunDirectory:
         """A directory for a new run. `now` is real time, for the id only: 20261120-235959-rabbitmq-quorum-s1.
 
         Raises SplitbrainError when the store cannot be written.
         """
         now = now.astimezone(UTC)
-        stem = f"{now:%Y%m%d-%H%M%S}-{broker}-s{seed}"
+        stem = f"{now:%Y%m%d-%H%M%S}-{broker}-s{seed}{part_of.mark if part_of else ''}"
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             for number in range(1, 10_000):
@@ -182,6 +197,8 @@ class Store:
                 except FileExistsError:
                     continue
                 run = Run(directory.id, now.isoformat(timespec="microseconds"), name, seed, broker, on)
+                if part_of is not None:
+                    run = replace(run, suite_run=part_of.suite_run, cell=part_of.cell, attempt=part_of.attempt)
                 with directory.whole():
                     directory._write_run(run)
                 return directory

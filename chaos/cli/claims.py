@@ -10,6 +10,7 @@ import chaos
 from chaos import suite
 from chaos.cli import options
 from chaos.cli.suite import run
+from chaos.search.suite_plan import plan
 from chaos.search.suites import EVERY, NOTHING, UNEXPECTED
 from results.store import Store
 
@@ -35,7 +36,8 @@ def command(rows: tuple[str, ...], seeds: int | None, jobs: int | None, keep: st
     ROW: only claims whose names begin so, such as quorum or mirrored-autoheal. The claims are a suite,
     suites/claims.toml; exit code 0 if all are as they say, 1 if one is not.
     """
-    return run(suite.load(file(), seeds).only(rows), jobs, keep, store, as_json)
+    claims = suite.load(file(), seeds).only(rows)
+    return run(claims, plan(claims, file(), keep=keep), jobs, store, as_json)
 
 
 def file() -> Path:

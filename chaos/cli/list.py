@@ -13,8 +13,10 @@ from chaos.cli.show import state
 from chaos.model import registry
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.settings import Setting
+from results import suite_runs
 from results.store import Store
-from results.text import printable
+from results.suite_judged import judged
+from results.text import plural, printable
 
 GROUPS = {
     "brokers": (registry.BROKERS, registry.SIMULATIONS),
@@ -23,6 +25,8 @@ GROUPS = {
     "checkers": (registry.CHECKERS,),
 }
 
+SUITE_RUNS = "suite-runs"
+
 
 @click.command
 @click.argument("what", default="runs")
@@ -30,7 +34,7 @@ GROUPS = {
 @options.store
 @options.as_json
 def command(what: str, name: str | None, store: Store, as_json: bool) -> int:
-    """List runs, brokers, nemeses, workloads or checkers.
+    """List runs, suite-runs, brokers, nemeses, workloads or checkers.
 
     With NAME, only that one, with every setting it takes.
     """
@@ -41,8 +45,11 @@ def command(what: str, name: str | None, store: Store, as_json: bool) -> int:
         else:
             _print_runs(runs, store)
         return 0
+    if what == SUITE_RUNS:
+        _list_suite_runs(store, name, as_json)
+        return 0
     if what not in GROUPS:
-        raise BadInput(f"nothing to list called {what!r}; {did_you_mean(what, ['runs', *GROUPS])}")
+        raise BadInput(f"nothing to list called {what!r}; {did_you_mean(what, ['runs', SUITE_RUNS, *GROUPS])}")
     things = [thing for group in GROUPS[what] for thing in _things(group)]
     if name is not None:
         known = {thing["name"] for thing in things}
@@ -72,6 +79,51 @@ def _print_runs(runs: Sequence[dict[str, Any]], store: Store) -> None:
         line = printable(f" {run['id']:{width}}  {run['state']:8}  {run['name']}, {run['on']}")
         out().print(f"[{colour}]{glyph}[/]", end="")
         out().print(line, markup=False)
+
+
+def _list_suite_runs(store: Store, name: str | None, as_json: bool) -> None:
+    found = suite_runs.suite_runs(store.path) if name is None else [suite_runs.find(store.path, name)]
+    rows = [_suite_run(one) for one in reversed(found)]
+    if as_json:
+        print_json({SUITE_RUNS: rows})
+        return
+    if not rows:
+        click.echo(f"no suites' runs in {store.path}; make one with `splitbrain suite FILE`", err=True)
+    columns(
+        [
+            (
+                row["id"],
+                row["state"] + (f", parts {', '.join(map(str, row['absent']))} not here" if row["absent"] else ""),
+                f"{row['done']} of {plural(row['planned'], 'run')}",
+                f"{row['expected']} of {plural(len(row['cells']), 'cell')} as expected",
+            )
+            for row in rows
+        ],
+        indent="",
+    )
+    if name is not None:
+        for cell in rows[0]["cells"]:
+            glyph, colour = ("✓", "green") if cell["met"] else ("✗", "red")
+            out().print(f"[bold {colour}]{glyph}[/]", end=" ")
+            out().print(printable(f"{cell['cell']}  {cell['expected']}: {cell['observed']}"), markup=False)
+
+
+def _suite_run(run: suite_runs.SuiteRun) -> dict[str, Any]:
+    cells = [
+        {"cell": one.cell.cell, "expected": one.cell.expected, "observed": one.judgement.observed, "met": one.whole}
+        for one in judged(run)
+    ]
+    return {
+        "id": run.id,
+        "suite": run.plan.suite,
+        "created": run.created,
+        "state": run.state,
+        "absent": run.absent,
+        "planned": sum(1 for _ in run.plan.planned()),
+        "done": len(run.last),
+        "expected": sum(cell["met"] is True for cell in cells),
+        "cells": cells,
+    }
 
 
 def _things(group: str) -> Iterator[dict[str, Any]]:

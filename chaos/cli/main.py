@@ -33,7 +33,7 @@ COMMANDS = {
     "check": "Judge a stored run or a history file again.",
     "show": "Show a run's verdict and why.",
     "diff": "Show how two runs differ.",
-    "list": "List runs, brokers, nemeses, workloads or checkers.",
+    "list": "List runs, suites' runs, brokers, nemeses, workloads or checkers.",
     "trends": "Show how scenarios fare from night to night.",
     "export": "Write a table to a file that other tools read.",
     "prove": "Explore every order of events that a protocol can meet within bounds.",

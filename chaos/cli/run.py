@@ -26,7 +26,7 @@ from nemesis.base import View
 from nemesis.targets import strangers
 from results.ledger import Ledger
 from results.publish import publish
-from results.store import DONE, FAILED, RunDirectory, Store
+from results.store import DONE, FAILED, PartOf, RunDirectory, Store
 from results.versions import versions
 
 
@@ -101,11 +101,16 @@ def say(text: str) -> None:
         click.echo(f"splitbrain: {text}", err=True)
 
 
-def begin(store: Store, scenario: Scenario, schedule: Schedule) -> RunDirectory:
+def begin(store: Store, scenario: Scenario, schedule: Schedule, part_of: PartOf | None = None) -> RunDirectory:
     """A directory for the run, holding what it is made from."""
     cluster = scenario.cluster
     directory = store.create(
-        name=scenario.name, broker=cluster.broker, on=cluster.on, seed=scenario.seed, now=datetime.now(UTC)
+        name=scenario.name,
+        broker=cluster.broker,
+        on=cluster.on,
+        seed=scenario.seed,
+        now=datetime.now(UTC),
+        part_of=part_of,
     )
     with directory.whole():
         directory.write(directory.scenario, scenario.dumps())

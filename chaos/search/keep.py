@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 from chaos.search.trial import Trial
 from results.publish import publish
-from results.store import DONE, RunDirectory, Store
+from results.store import DONE, PartOf, RunDirectory, Store
 from results.versions import versions
 
 
-def keep(store: Store, trial: Trial) -> RunDirectory:
+def keep(store: Store, trial: Trial, part_of: PartOf | None = None) -> RunDirectory:
     """A directory with all that `splitbrain run` would have kept of it but the ledger and logs, which are about
     machines. Raises SplitbrainError when it cannot be written; then there is no directory."""
     scenario = trial.scenario
@@ -20,6 +20,7 @@ def keep(store: Store, trial: Trial) -> RunDirectory:
         on=scenario.cluster.on,
         seed=scenario.seed,
         now=datetime.now(UTC),
+        part_of=part_of,
     )
     with directory.whole():
         directory.write(directory.scenario, scenario.dumps())

@@ -2,106 +2,143 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chaos.controller import Interrupted
-from chaos.expectation import Expectation, Judgement, Seen, measured, seen
+from chaos.expectation import Judgement, Seen, measured, seen
 from chaos.model.errors import SplitbrainError
 from chaos.model.verdict import Verdict
-from chaos.scenario import SIMULATED, Scenario
+from chaos.scenario import SIMULATED
 from chaos.search.keep import keep
 from chaos.search.spread import spread
+from chaos.search.suite_plan import Work, works
 from chaos.search.trial import trial
 from chaos.suite import Case, Row, Suite
-from results.store import Store
+from results.store import PartOf, Store
+from results.suite_judged import shown
+from results.suite_runs import Key, Line, Plan
 
 EVERY, UNEXPECTED, NOTHING = "all", "unexpected", "none"  # which runs are kept
 
 
 @dataclass(frozen=True)
-class Work:
-    """One seed of one case. `kept`: where the run is kept, if it is, and which ones are."""
+class Tried:
+    """An attempt: what it showed, and the id under which its run is kept."""
 
-    row: int
-    case: int
-    scenario: Scenario
-    versus: Scenario | None
-    expect: Expectation
-    kept: tuple[Path, str]
+    attempt: int
+    seen: Seen
+    run: str | None
 
 
 @dataclass(frozen=True)
 class Done:
-    """What a case came to."""
+    """What a case came to. `seen` and `lines` go together; `retried`: the seeds that took more than one attempt."""
 
     row: Row
     case: Case
     judgement: Judgement
-    seen: tuple[Seen, ...]
+    lines: tuple[Line, ...]
+
+    @property
+    def retried(self) -> tuple[Line, ...]:
+        return tuple(line for line in self.lines if line.attempt > 1)
 
 
-def work(suite: Suite, store: Path, kept: str) -> Iterator[Work]:
-    """All there is to run, in order."""
-    for number, row in enumerate(suite.rows):
-        for place, case in enumerate(row.cases):
-            for seed in row.seeds:
-                versus = None if case.versus is None else replace(case.versus, seed=seed)
-                yield Work(number, place, replace(case.scenario, seed=seed), versus, row.expect, (store, kept))
+def line(work: Work, tried: Tried) -> Line:
+    """An attempt as it is recorded."""
+    what = tried.seen
+    return Line(
+        *work.key,
+        attempt=tried.attempt,
+        run=tried.run,
+        verdict=str(what.verdict),
+        anomalies=what.anomalies,
+        why=what.why,
+        measured=what.measured,
+        versus=what.versus,
+    )
 
 
-def look(work: Work) -> tuple[Seen, str | None]:
-    """Run one simulated seed: what it showed, and the id under which it is kept. A run that fails shows nothing.
+def attempts(work: Work, once: Callable[[Work, int], tuple[Seen, str | None]]) -> Iterator[Tried]:
+    """Run it, and again while it shows nothing although something was expected, as often as it may be."""
+    for attempt in range(1, work.retries + 2):
+        what, run = once(work, attempt)
+        yield Tried(attempt, what, run)
+        if what.verdict is not Verdict.UNKNOWN or not work.expect.judge([what]).missed:
+            return
+
+
+def look(work: Work) -> tuple[Tried, ...]:
+    """Run one simulated seed: what it showed. A run that fails shows nothing.
 
     Raises KeyboardInterrupt when it was interrupted.
     """
+    return tuple(attempts(work, _look))
+
+
+def _look(work: Work, attempt: int) -> tuple[Seen, str | None]:
     try:
-        return _look(work)
+        done = trial(work.scenario)
+        if done.outcome.interrupted:
+            raise KeyboardInterrupt
+        measure = work.expect.measure
+        found = seen(work.seed, done.results, measure)
+        if work.versus is not None and measure is not None:
+            found = replace(found, versus=measured(trial(work.versus).results, measure))
+        store, kept = work.keep
+        if kept == EVERY or (kept == UNEXPECTED and work.expect.judge([found]).missed):
+            return found, keep(Store(store), done, part_of_suite(work, attempt)).id
+        return found, None
     except Interrupted:
         raise KeyboardInterrupt from None
     except SplitbrainError as error:
-        return Seen(work.scenario.seed, Verdict.UNKNOWN, why=str(error)), None
+        return Seen(work.seed, Verdict.UNKNOWN, why=str(error)), None
 
 
-def _look(work: Work) -> tuple[Seen, str | None]:
-    done = trial(work.scenario)
-    if done.outcome.interrupted:
-        raise KeyboardInterrupt
-    measure = work.expect.measure
-    found = seen(work.scenario.seed, done.results, measure)
-    if work.versus is not None and measure is not None:
-        found = replace(found, versus=measured(trial(work.versus).results, measure))
-    store, kept = work.kept
-    wanted = kept == EVERY or (kept == UNEXPECTED and work.expect.judge([found]).missed)
-    return found, keep(Store(store), done).id if wanted else None
+def part_of_suite(work: Work, attempt: int) -> PartOf | None:
+    """What the run of an attempt is a part of."""
+    return None if work.part_of is None else replace(work.part_of, attempt=attempt)
 
 
 def conduct(
     suite: Suite,
+    plan: Plan,
     *,
     store: Path,
-    kept: str,
     jobs: int,
-    really: Callable[[Scenario], tuple[Seen, str | None]],
-    ran: Callable[[Work, Seen, str | None], None],
+    really: Callable[[Work, int], tuple[Seen, str | None]],
+    ran: Callable[[Work, Tried], None],
+    before: Mapping[Key, Line] | None = None,
 ) -> Iterator[Done]:
-    """Each case when its seeds are done, in the suite's order. `ran` hears of each run.
+    """Each case when its seeds are done, in the suite's order. `ran` hears of each attempt as it ends. What was done
+    `before` is not done again.
 
     Simulated ones run on `jobs` cores; the others, on real machines, one after the other by `really`.
     """
-    every = list(work(suite, store, kept))
-    simulated = spread(look, [one for one in every if one.scenario.cluster.on == SIMULATED], jobs)
-    found: dict[tuple[int, int], list[Seen]] = defaultdict(list)
-    for one in every:
-        if one.scenario.cluster.on == SIMULATED:
-            _, (what, run) = next(simulated)
+    before = before or {}
+    every = list(works(suite, plan, store))
+    left = [work for work in every if work.key not in before]
+    simulated = spread(look, [work for work in left if work.scenario.cluster.on == SIMULATED], jobs)
+    wanted = Counter((work.row, work.case) for work in every)
+    planned = {cell.cell: len(cell.seeds) * plan.repeat for cell in plan.cells}
+    found: dict[tuple[int, int], list[Line]] = defaultdict(list)
+    for work in every:
+        if work.key in before:
+            last = before[work.key]
+        elif work.scenario.cluster.on == SIMULATED:
+            for tried in next(simulated)[1]:
+                last = line(work, tried)
+                ran(work, tried)
         else:
-            what, run = really(one.scenario)
-        ran(one, what, run)
-        of_case = found[one.row, one.case]
-        of_case.append(what)
-        row = suite.rows[one.row]
-        if len(of_case) == len(row.seeds):
-            yield Done(row, row.cases[one.case], row.expect.judge(of_case), tuple(of_case))
+            for tried in attempts(work, really):
+                last = line(work, tried)
+                ran(work, tried)
+        of_case = found[work.row, work.case]
+        of_case.append(last)
+        if len(of_case) == wanted[work.row, work.case]:
+            row = suite.rows[work.row]
+            judgement = row.expect.judge([shown(one) for one in of_case], planned[work.key[0]], plan.repeat)
+            yield Done(row, row.cases[work.case], judgement, tuple(of_case))

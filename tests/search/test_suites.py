@@ -12,9 +12,9 @@ from chaos.cli import main
 from chaos.cli.claims import file
 from chaos.expectation import Seen
 from chaos.model.verdict import Verdict
-from chaos.scenario import Scenario
 from chaos.search.spread import cores
-from chaos.search.suites import NOTHING, Done, Work, conduct
+from chaos.search.suite_plan import Work, plan
+from chaos.search.suites import NOTHING, Done, Tried, conduct
 from results.store import Store
 
 TEXT = """schema = 1
@@ -89,16 +89,18 @@ base = "q"
     )
     asked: list[int] = []
 
-    def really(scenario: Scenario) -> tuple[Seen, str | None]:
-        asked.append(scenario.seed)
-        return Seen(scenario.seed, Verdict.VALID), f"run-{scenario.seed}"
+    def really(work: Work, attempt: int) -> tuple[Seen, str | None]:
+        asked.append(work.seed)
+        return Seen(work.seed, Verdict.VALID), f"run-{work.seed}"
 
     heard: list[tuple[int, str | None]] = []
 
-    def ran(work: Work, what: Seen, run: str | None) -> None:
-        heard.append((what.seed, run))
+    def ran(work: Work, tried: Tried) -> None:
+        heard.append((tried.seen.seed, tried.run))
 
-    done: list[Done] = list(conduct(suite.load(mine), store=mine.parent, kept=NOTHING, jobs=2, really=really, ran=ran))
+    loaded = suite.load(mine)
+    planned = plan(loaded, mine, keep=NOTHING)
+    done: list[Done] = list(conduct(loaded, planned, store=mine.parent, jobs=2, really=really, ran=ran))
     assert [(one.row.name, one.judgement.met) for one in done] == [("real", True)]
     assert asked == [1, 2]
     assert heard == [(1, "run-1"), (2, "run-2")]
