@@ -1,11 +1,12 @@
 """Images: there already, or built now, on a base that is pulled where a registry answers and made here where none does.
 
 An image carries the hash of its folder and of its base as a label, so that a changed Dockerfile is rebuilt and an
-unchanged one is used at once.
+unchanged one is used at once. Runs that begin side by side and lack the same image have it built by one of them.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -13,7 +14,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -45,13 +47,56 @@ def ensure(
     context = Path(str(files("clusters.images").joinpath(folder)))
     content = digest(context, base)
     api: Any = engine(timeout=600).api
+    if (made := _made(api, tag, content)) is not None:
+        return made
+    with _alone(tag, given_up):
+        if (made := _made(api, tag, content)) is not None:
+            return made
+        with _alone(base, given_up):
+            local = _base(api, base, report, given_up)
+        return _build(api, context, tag, {BASE: base, HASH: content}, local, report, given_up)
+
+
+def _made(api: Any, tag: str, content: str) -> str | None:
+    """The id of the image of that tag, if it was made of this."""
     try:
         found = api.inspect_image(tag)
-        if (found["Config"].get("Labels") or {}).get(HASH) == content:
-            return str(found["Id"])
     except ImageNotFound:
-        pass
-    local = _base(api, base, report, given_up)
+        return None
+    return str(found["Id"]) if (found["Config"].get("Labels") or {}).get(HASH) == content else None
+
+
+@contextmanager
+def _alone(name: str, given_up: Callable[[], bool]) -> Iterator[None]:
+    """Hold what only one process of this user at a time may make, once it is free. Raises SplitbrainError: given up."""
+    path = Path(tempfile.gettempdir(), f"splitbrain-{os.getuid()}-{re.sub(r'[^a-z0-9.]', '-', name)}.lock")
+    lock = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if given_up():
+                    raise SplitbrainError(f"image {name}: given up") from None
+                time.sleep(0.1)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)  # who waits for it has it open, and finds the image made
+    finally:
+        os.close(lock)
+
+
+def _build(
+    api: Any,
+    context: Path,
+    tag: str,
+    labels: Mapping[str, str],
+    local: str,
+    report: Callable[[str], None],
+    given_up: Callable[[], bool],
+) -> str:
     report(f"building image {tag} on {local}: takes about a minute, once")
     lines: list[str] = []
     try:
@@ -59,7 +104,7 @@ def ensure(
             path=str(context),
             tag=tag,
             buildargs={"BASE": local, **_proxies(os.environ)},
-            labels={HASH: content, BASE: base},
+            labels=dict(labels),
             network_mode="host",  # packages come from wherever this machine gets its own
             rm=True,
             forcerm=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,12 @@ def test_the_mirror_is_this_machines_own_where_it_has_debian(
     assert build.mirror(tmp_path) == address
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Locks of real builds are none of ours."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
 class Engine:
     """An engine with these images, whose registry does not answer and whose build says these messages."""
 
@@ -86,6 +93,39 @@ def test_an_image_is_built_once_on_the_base_that_is_there(monkeypatch: pytest.Mo
     engine.images["splitbrain/rabbitmq:4.0"] = {build.HASH: "of an older Dockerfile"}
     ensure(monkeypatch, engine)
     assert engine.built is not None
+
+
+def test_of_two_that_lack_an_image_one_builds_it_and_the_other_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine({"debian:trixie-slim": {}}, [])
+    first, looked = threading.Event(), threading.Event()
+    built: list[str] = []
+
+    class Slow(Engine):
+        def inspect_image(self, name: str) -> dict[str, Any]:
+            looked.set()
+            return engine.inspect_image(name)
+
+        def build(self, **options: Any) -> Iterator[dict[str, str]]:
+            built.append(threading.current_thread().name)
+            first.set()
+            looked.clear()
+            assert looked.wait(60), "the other came meanwhile"
+            yield from engine.build(**options)
+
+    monkeypatch.setattr(build, "engine", lambda timeout=60: Slow({}, []))
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    ids: list[str] = []
+
+    def lacks() -> None:
+        ids.append(build.ensure("rabbitmq", "splitbrain/rabbitmq:4.0", "debian:trixie-slim", lambda line: None))
+
+    threads = [threading.Thread(target=lacks) for _ in range(2)]
+    threads[0].start()
+    assert first.wait(60)
+    threads[1].start()
+    for thread in threads:
+        thread.join(60)
+    assert (ids, len(built)) == (["sha256:splitbrain/rabbitmq:4.0"] * 2, 1)
 
 
 def test_a_vendors_image_that_no_registry_gives(monkeypatch: pytest.MonkeyPatch) -> None:
