@@ -11,12 +11,20 @@ from chaos.model.errors import BadInput
 from chaos.model.settings import BadKey, format_duration
 from chaos.scenario_text import read_file
 from clusters.external import EXTERNAL, address
-from clusters.hosts import containers, inventory
+from clusters.hosts import inventory
 
 DOCKER, SSH = "docker", "ssh"
 ADDRESSES = "address"
-UNDERSTAND = {DOCKER: containers.understand, SSH: inventory.understand}
 WHERE = "cluster.ssh"
+
+
+def _containers(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    from clusters.hosts import containers  # with it comes the SDK of an engine
+
+    return containers.understand(table, where)
+
+
+UNDERSTAND = {DOCKER: _containers, SSH: inventory.understand}
 
 
 def inline(data: dict[str, Any], folder: Path) -> None:

@@ -15,10 +15,7 @@ from clusters.hosted_nodes import PROBE, Nodes
 from clusters.hosted_start import UP, Start
 from clusters.hosted_watch import Watch
 from clusters.hosts.base import Hosts
-from clusters.hosts.containers import ContainerHosts
-from clusters.hosts.docker import DockerHosts
 from clusters.hosts.inventory import inventory
-from clusters.hosts.ssh import SshHosts
 from clusters.links import LINKS, arguments
 
 KINDS = (DOCKER, SSH) = ("docker", "ssh")  # of hosts
@@ -211,10 +208,17 @@ async def _whole(calls: Iterable[Coroutine[Any, Any, dict[str, Any]]]) -> list[d
 
 def hosted(setup: Setup, on: str, broker: Broker) -> HostedCluster:
     """The broker on hosts of the kind `on`. Raises BadInput when there is no such kind."""
+    # Each kind is imported where it is wanted: whoever simulates pays for no SDK of an engine and no SSH.
     if on == SSH:
+        from clusters.hosts.ssh import SshHosts
+
         return HostedCluster(setup, SshHosts(setup.run, inventory(setup.hosts), broker), broker)
     if on != DOCKER:
         raise BadInput(f"cluster.on: no hosts of kind {on!r}; {did_you_mean(on, KINDS)}")
     if setup.hosts:
+        from clusters.hosts.containers import ContainerHosts
+
         return HostedCluster(setup, ContainerHosts(setup.run, setup.hosts, broker), broker)
+    from clusters.hosts.docker import DockerHosts
+
     return HostedCluster(setup, DockerHosts(setup.run, setup.image or broker.image(), setup.verbs), broker)

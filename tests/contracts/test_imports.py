@@ -70,3 +70,14 @@ ENTRIES = [
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry.group}:{entry.name}")
 def test_every_name_that_a_scenario_can_use_leads_to_its_class(entry: EntryPoint) -> None:
     assert isinstance(entry.load(), type)
+
+
+def test_whoever_simulates_imports_no_sdk_of_an_engine_and_no_ssh() -> None:
+    code = (
+        "import sys, chaos.cli.run; from chaos import scenario;"
+        "told = {'schema': 1, 'name': 'a', 'cluster': {'broker': 'rabbitmq-quorum', 'on': 'simulated'}};"
+        "scenario.from_data(told | {'workload': {'name': 'queue', 'time': '1s'}});"
+        "print({'docker', 'paramiko'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stderr
