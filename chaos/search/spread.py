@@ -19,6 +19,9 @@ Item = TypeVar("Item")
 Done = TypeVar("Done")
 
 AHEAD = 4  # items a core that may wait for an earlier one
+# What nearly all work needs is imported once, by the process that the others are forked from: a second of each of them.
+# (pyarrow imports pandas with its first array.)
+PRELOADED = ["chaos.search.trial", "pandas"]
 TAKEN = 2  # of them, not finished: one under way, and the next at hand
 
 
@@ -68,7 +71,9 @@ def again(
 @contextmanager
 def crew(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes for `again`. They are ended where they are when something goes wrong, and in the end."""
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("forkserver"), initializer=_begin)
+    context = get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin)
     try:
         yield pool
     except BaseException:
