@@ -21,6 +21,8 @@ settings.load_profile("here")
 
 # Markers that stand for something a machine may not have.
 NEEDS = ("docker",)
+# Container tests go by files, two side by side: these take longest, and begin first.
+LONGEST = ("tests/docker/test_smoke.py", "tests/docker/test_rabbitmq.py")
 SKIPPED = pytest.StashKey[list[tuple[str, str, str]]]()  # marker, test, reason
 
 
@@ -54,6 +56,10 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

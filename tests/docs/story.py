@@ -85,6 +85,8 @@ def run(command: Command, directory: Path, site: Path) -> None:
     environment = {
         "PATH": f"{binaries}:{os.environ['PATH']}",
         "HOME": str(directory),
+        # what is compiled once for this machine, the search's worker and what Go makes it of, need not be again
+        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"),
         "PYTHONPATH": f"{site}:{directory}",
         "PYTHONDONTWRITEBYTECODE": "1",
         "COLUMNS": "200",

@@ -17,7 +17,7 @@ import pytest
 from checkers.linearizability.porcupine import build
 from tests.checkers import test_linearizable
 from tests.linearizability import test_from_history, test_planner, test_shrink, test_starts, test_units
-from tests.linearizability.monitors.mutations import Mutant, planted
+from tests.linearizability.monitors.mutations import Mutant, all_pass, planted
 from tests.linearizability.porcupine import test_build, test_visualise
 
 PACKAGE = "checkers.linearizability"
@@ -341,12 +341,7 @@ def _run(tests: ModuleType, test: Callable[..., None], told: dict[str, Any]) -> 
 
 
 def passes(module: str) -> bool:
-    for check in checks(TESTS[module]):
-        try:
-            check()
-        except (Exception, pytest.fail.Exception):
-            return False
-    return True
+    return all_pass(module, list(checks(TESTS[module])))
 
 
 @pytest.mark.usefixtures("binary")

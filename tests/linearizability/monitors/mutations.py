@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from random import Random
@@ -70,6 +70,22 @@ def replaced(module: ModuleType, source: str) -> Iterator[None]:
     finally:
         for name, function in mine.items():
             function.__code__ = kept[name]
+
+
+_LATELY: dict[str, list[int]] = {}
+
+
+def all_pass(whose: str, checks: Sequence[Callable[[], None]]) -> bool:
+    """Whether none of the checks fails. Those that failed of late, of the same module's mutants, are asked first: they
+    are likely to notice the next one too, and then nobody else need be asked."""
+    lately = _LATELY.setdefault(whose, [])
+    for number in [*lately, *(number for number in range(len(checks)) if number not in lately)]:
+        try:
+            checks[number]()
+        except (Exception, pytest.fail.Exception):
+            lately[:] = [number, *(one for one in lately if one != number)]
+            return False
+    return True
 
 
 def assert_noticed(mutant: Mutant, histories: int = HISTORIES) -> None:
