@@ -16,16 +16,17 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from chaos import expectation
+from chaos import expectation, quarantine
 from chaos.expectation import Expectation
 from chaos.model.errors import BadInput, did_you_mean
 from chaos.model.settings import BadKey, integer
 from chaos.model.verdict import Verdict
+from chaos.quarantine import Quarantine
 from chaos.scenario import Scenario, understand
 from chaos.scenario_text import Origin, read_file, set_key
 
 SCHEMA = 1
-KEYS = ("name", "claim", "said_by", "file", "base", "seeds", "set", "matrix", "versus", "expect")
+KEYS = ("name", "claim", "said_by", "file", "base", "seeds", "set", "matrix", "versus", "expect", "quarantine")
 _TOP = ("schema", "name", "seeds", "base", "scenario")
 VALID = Expectation(Verdict.VALID)
 
@@ -52,6 +53,7 @@ class Row:
     cases: tuple[Case, ...]
     seeds: range
     expect: Expectation
+    quarantine: Quarantine | None = None
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,10 @@ def _row(
     seeds = _seeds(table["seeds"], f"{where}.seeds") if "seeds" in table else usual
     if isinstance(expect.at_least, int) and expect.at_least > len(seeds):
         raise BadKey(f"{where}.expect", f"at least {expect.at_least} of {len(seeds)} seeds can never be")
-    return Row(name, place, table.get("claim", ""), table.get("said_by", ""), tuple(cases), seeds, expect)
+    excused = None
+    if "quarantine" in table:
+        excused = quarantine.understand(_table(table, "quarantine", where), f"{where}.quarantine")
+    return Row(name, place, table.get("claim", ""), table.get("said_by", ""), tuple(cases), seeds, expect, excused)
 
 
 def _scenario(

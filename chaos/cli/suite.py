@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from chaos import suite as suites
 from chaos.cli import options
 from chaos.cli.output import out, print_json
 from chaos.cli.run import begin, perform
+from chaos.cli.suite_progress import SuiteProgress
 from chaos.controller import refuse
 from chaos.expectation import Seen, seen
 from chaos.kernel.clock import SECOND
@@ -28,10 +31,11 @@ from chaos.search.spread import cores
 from chaos.search.suite_plan import Work
 from chaos.search.suite_plan import plan as plan_of
 from chaos.search.suites import EVERY, NOTHING, UNEXPECTED, Done, Tried, conduct, line, part_of_suite
+from chaos.selection import select
 from chaos.suite import Suite
 from results import suite_runs
 from results.store import LATEST, Store
-from results.suite_judged import shown
+from results.suite_judged import failed, shown
 from results.suite_runs import Plan, Recorder
 from results.text import plural, printable
 from results.versions import unlike, versions
@@ -44,6 +48,17 @@ MINUTE = 60 * SECOND
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--row", "rows", metavar="NAME", multiple=True, help="Only rows whose names begin so. Repeatable.")
 @click.option("--seeds", type=click.IntRange(1), metavar="N", help="So many seeds of each row, whatever it says.")
+@click.option("--filter", "expression", metavar="EXPR", help="Only such cells: 'broker=rabbitmq* nemesis!=kill'.")
+@click.option("--repeat", type=click.IntRange(1), metavar="K", help="Run each seed so often; for real nodes.")
+@click.option("--retries", type=click.IntRange(0), metavar="K", help="Try what came out unknown so often again.")
+@click.option("--shard", metavar="I/N", help="Only the I-th of N parts, such as 2/4; together they are the whole.")
+@click.option(
+    "--rerun-failed",
+    metavar="[ID]",
+    is_flag=False,
+    flag_value=LATEST,
+    help="Only what failed or is missing in an earlier run.",
+)
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Simulated runs at a time; as a rule one a core.")
 @click.option(
     "--keep",
@@ -59,6 +74,11 @@ def command(
     file: Path,
     rows: tuple[str, ...],
     seeds: int | None,
+    expression: str | None,
+    repeat: int | None,
+    retries: int | None,
+    shard: str | None,
+    rerun_failed: str | None,
     jobs: int | None,
     keep: str | None,
     id_: str,
@@ -71,26 +91,70 @@ def command(
 
     Exit code 0 if they did, 1 if one did not. docs/suites.md has the format.
     """
-    suite = suites.load(file, seeds).only(rows)
+    part = _shard(shard)
+    suite = suites.load(file, seeds)
     if resume is not None:
-        told = {"--row": rows, "--seeds": seeds, "--keep": keep, "--suite-run": id_, "--dry-run": dry_run}
-        return again(suite, resume, told, jobs, store, as_json)
+        told = {"--row": rows, "--filter": expression, "--seeds": seeds, "--repeat": repeat, "--retries": retries,
+                "--rerun-failed": rerun_failed, "--keep": keep, "--suite-run": id_, "--dry-run": dry_run}  # fmt: skip
+        return again(suite, resume, part, told, jobs, store, as_json)
+    before = None
+    if rerun_failed is not None:
+        if seeds is not None:
+            raise BadInput("--rerun-failed: the seeds are those that failed: leave --seeds out")
+        before = suite_runs.find(store.path, rerun_failed, suite.name)
+    suite = suite.only(rows)
+    if expression is not None:
+        suite = select(suite, expression)
+    wanted = None if before is None else failed(before)
+    for cell in set(wanted or ()) - {case.cell for row in suites.load(file).rows for case in row.cases}:
+        raise BadInput(f"--rerun-failed: {cell!r} failed in {rerun_failed}, and is not in {file} any more")
+    plan = plan_of(
+        suite, file, id_=id_, shard=part, repeat=repeat or 1, retries=retries or 0, keep=keep or EVERY,
+        seeds=wanted, rerun_of=None if before is None else before.id,
+    )  # fmt: skip
+    if before is not None and not plan.cells:
+        click.echo(f"nothing of this failed or is missing in {before.id}")
+        return EXIT_VALID
     if dry_run:
         _refuse(suite)
-        _tell(suite, as_json)
+        _tell(suite, plan, as_json)
         return EXIT_VALID
-    return run(suite, plan_of(suite, file, id_=id_, keep=keep or EVERY), jobs, store, as_json)
+    return run(suite, plan, jobs, store, as_json)
 
 
-def again(suite: Suite, name: str, told: Mapping[str, object], jobs: int | None, store: Store, as_json: bool) -> int:
-    """Go on with a run of the suite that was interrupted, as it began. Raises BadInput where that cannot be."""
+def _shard(text: str | None) -> tuple[int, int]:
+    """"2/4" as numbers."""
+    if text is None:
+        return 1, 1
+    found = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise BadInput(f"--shard: {text!r} is not a part of so many, such as 1/4 (the first is 1, the last 4/4)")
+    return int(found[1]), int(found[2])
+
+
+def again(
+    suite: Suite,
+    name: str,
+    shard: tuple[int, int],
+    told: Mapping[str, object],
+    jobs: int | None,
+    store: Store,
+    as_json: bool,
+) -> int:
+    """Go on with a run of the suite that was interrupted, or with a part of one, as it began. Raises BadInput where
+    that cannot be."""
     for option, value in told.items():
         if value:
             raise BadInput(f"--resume: it goes on as it began: leave {option} out")
     found = suite_runs.find(store.path, name, suite.name)
-    if not found.missing:
-        raise BadInput(f"--resume: {found.id} was not interrupted: nothing of it is missing")
-    (part,) = found.parts
+    parts = [part for part in found.parts if part.plan.shard == shard]
+    if not parts:
+        here = ", ".join(f"{number}/{many}" for number, many in (part.plan.shard for part in found.parts))
+        raise BadInput(f"--resume: {found.id} was made in parts, and of these {here} is here: say which with --shard")
+    (part,) = parts
+    last = suite_runs.merged(parts).last
+    if all(key in last for key in filter(part.plan.mine, part.plan.planned())):
+        raise BadInput(f"--resume: {part.path.name} was not interrupted: nothing of it is missing")
     others = unlike({**versions(), "splitbrain": part.plan.splitbrain, "commit": part.plan.commit}, versions())
     if others:
         raise BadInput(f"--resume: {found.id} began with {', '.join(others)}: leave --resume out to begin anew")
@@ -124,39 +188,62 @@ def _run(
     part: suite_runs.Part | None,
 ) -> int:
     before = {} if part is None else suite_runs.merged([part]).last
-    total = sum(map(plan.mine, plan.planned()))
+    planned = Counter(key[0] for key in plan.planned() if plan.mine(key))
+    today = datetime.now(UTC).date()
     told: list[Done] = []
     console = out()
-    with _progress(total, len(before)) as tick:
+    with SuiteProgress(planned) as progress:
+        expects = {case.cell: row.expect for row in suite.rows for case in row.cases}
+        for one in before.values():
+            progress.ran(one, expects[one.cell], final=True, fresh=False)
 
-        def ran(work: Work, tried: Tried) -> None:
+        def ran(work: Work, tried: Tried, final: bool) -> None:
+            ended = line(work, tried)
             if recorder is not None:
-                recorder.add(line(work, tried))
-            tick(work.key[0])
+                recorder.add(ended)
+            progress.ran(ended, work.expect, final=final)
 
         def really(work: Work, attempt: int) -> tuple[Seen, str | None]:
-            return _really(work, attempt, store)
+            more = f", attempt {attempt}" if attempt > 1 else ""
+            with progress.aside(f"{work.key[0]}, seed {work.seed}{more}"):
+                return _really(work, attempt, store)
 
         for done in conduct(suite, plan, store=store.path, jobs=jobs or cores(), really=really, ran=ran, before=before):
             told.append(done)
             if not as_json:
-                _print(console, done)
+                _print(console, done, today)
     met = sum(done.judgement.met for done in told)
+    excused = [done for done in told if not done.judgement.met and _excused(done, today)]
+    good = met + len(excused) == len(told)
     if as_json:
         print_json(
             {
                 "suite": suite.name,
                 "suite_run": plan.id if recorder is not None else None,
-                "valid": met == len(told),
-                "runs": total,
-                "rows": [_json(done) for done in told],
+                "valid": good,
+                "runs": planned.total(),
+                "rows": [_json(done, today) for done in told],
             }
         )
     else:
-        word, colour = ("as expected", "green") if met == len(told) else ("NOT as expected", "red")
-        rest = f"{met} of {len(told)} as expected" if met < len(told) else f"{len(told)} of {len(told)}"
-        console.print(Text.assemble((word, f"bold {colour}"), f": {rest}, {total:,} runs"))
-    return EXIT_VALID if met == len(told) else EXIT_INVALID
+        word, colour = ("as expected", "green") if good else ("NOT as expected", "red")
+        rest = f"{met} of {len(told)}" + (" as expected" if met < len(told) else "")
+        rest += f", {len(excused)} in quarantine" if excused else ""
+        ends = [rest, plural(planned.total(), "run"), *_more(told)]
+        if plan.shard != (1, 1):
+            ends.append(f"part {plan.shard[0]} of {plan.shard[1]}")
+        console.print(Text.assemble((word, f"bold {colour}"), f": {', '.join(ends)}"))
+    return EXIT_VALID if good else EXIT_INVALID
+
+
+def _more(told: Sequence[Done]) -> Iterator[str]:
+    """What is said besides: nothing is tried again in silence."""
+    if retried := sum(len(done.retried) for done in told):
+        yield f"{plural(retried, 'run')} tried more than once"
+
+
+def _excused(done: Done, today: date) -> bool:
+    return done.row.quarantine is not None and done.row.quarantine.holds(today)
 
 
 def _refuse(suite: Suite) -> None:
@@ -169,9 +256,10 @@ def _refuse(suite: Suite) -> None:
                 raise BadInput(f"{row.place}: {row.name}: {error}") from None
 
 
-def _tell(suite: Suite, as_json: bool) -> None:
+def _tell(suite: Suite, plan: Plan, as_json: bool) -> None:
     """What would be run: a line a case, and how long all of them work."""
-    every = [(row, case) for row in suite.rows for case in row.cases]
+    runs_of = Counter(key[0] for key in plan.planned() if plan.mine(key))
+    every = [(row, case) for row in suite.rows for case in row.cases if runs_of[case.cell]]
     if as_json:
         rows = [
             {
@@ -183,17 +271,16 @@ def _tell(suite: Suite, as_json: bool) -> None:
             }
             for row, case in every
         ]
-        print_json({"suite": suite.name, "runs": sum(len(row.seeds) for row, _ in every), "rows": rows})
+        print_json({"suite": suite.name, "runs": runs_of.total(), "rows": rows})
         return
     for row, case in every:
         cluster = case.scenario.cluster
         work = format_duration(case.scenario.workload.time_ns)
-        seeds = plural(len(row.seeds), "seed")
+        seeds = plural(runs_of[case.cell], "seed")
         click.echo(f"{case.cell}  {cluster.nodes} nodes, {cluster.on}, {work}, {seeds}, expected: {row.expect.says()}")
-    runs = sum(len(row.seeds) for row, _ in every)
-    working = sum(
-        len(row.seeds) * case.scenario.workload.time_ns for row, case in every if case.scenario.cluster.on != SIMULATED
-    )
+    runs = runs_of.total()
+    real = [case for _, case in every if case.scenario.cluster.on != SIMULATED]
+    working = sum(runs_of[case.cell] * case.scenario.workload.time_ns for case in real)
     minutes = round(working / MINUTE)
     really = f", which work for {plural(minutes, 'minute')} on real nodes, one after the other" if working else ""
     click.echo(f"{plural(runs, 'run')}{really}")
@@ -214,10 +301,12 @@ def _really(work: Work, attempt: int, store: Store) -> tuple[Seen, str | None]:
     return seen(scenario.seed, results, work.expect.measure), directory.id
 
 
-def _print(console: Console, done: Done) -> None:
+def _print(console: Console, done: Done, today: date) -> None:
     """A case: whether it is met, what was expected, what was seen, and a few of the seeds that did otherwise."""
     row, judgement = done.row, done.judgement
     glyph, colour = ("✓", "green") if judgement.met else ("✗", "red")
+    if not judgement.met and _excused(done, today):
+        glyph, colour = "~", "yellow"
     console.print(
         Text.assemble(
             (glyph, f"bold {colour}"),
@@ -226,6 +315,11 @@ def _print(console: Console, done: Done) -> None:
             f": {judgement.observed}",
         )
     )
+    for one in done.retried:
+        console.print(Text(f"    seed {one.seed}: {one.verdict} on attempt {one.attempt}", "yellow"))
+    if row.quarantine is not None:
+        mended = "; it is as expected: take it out" if judgement.met else ""
+        console.print(Text(f"    {printable(row.quarantine.says(today))}{mended}", "yellow"))
     if judgement.met:
         return
     if row.claim:
@@ -244,7 +338,7 @@ def _print(console: Console, done: Done) -> None:
         console.print(Text(f"    and {len(missed) - MISSED_SHOWN} more"))
 
 
-def _json(done: Done) -> dict[str, Any]:
+def _json(done: Done, today: date) -> dict[str, Any]:
     row = done.row
     return {
         "name": row.name,
@@ -254,9 +348,12 @@ def _json(done: Done) -> dict[str, Any]:
         "expected": row.expect.says(),
         "observed": done.judgement.observed,
         "met": done.judgement.met,
+        "quarantine": None if row.quarantine is None else {**row.quarantine.to_json(), "holds": _excused(done, today)},
         "seeds": [
             {
                 "seed": one.seed,
+                "repetition": one.repetition,
+                "attempt": one.attempt,
                 "valid": Verdict(one.verdict).to_json(),
                 "anomalies": list(one.anomalies),
                 "measured": one.measured,
@@ -267,13 +364,3 @@ def _json(done: Done) -> dict[str, Any]:
             for one in done.lines
         ],
     }
-
-
-@contextmanager
-def _progress(total: int, done: int) -> Iterator[Any]:
-    """Counts runs, on a terminal only."""
-    console = Console(stderr=True)
-    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
-        task = shown.add_task("", total=total, completed=done)
-        yield lambda name: shown.update(task, advance=1, description=name)

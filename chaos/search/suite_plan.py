@@ -88,6 +88,7 @@ def _cell(row: Row, case: Case, seeds: tuple[int, ...]) -> Cell:
         expect=row.expect.to_json(),
         seeds=seeds,
         digest=_digest(case, row.expect),
+        quarantine=None if row.quarantine is None else row.quarantine.to_json(),
     )
 
 

@@ -66,9 +66,17 @@ def attempts(work: Work, once: Callable[[Work, int], tuple[Seen, str | None]]) -
     """Run it, and again while it shows nothing although something was expected, as often as it may be."""
     for attempt in range(1, work.retries + 2):
         what, run = once(work, attempt)
-        yield Tried(attempt, what, run)
-        if what.verdict is not Verdict.UNKNOWN or not work.expect.judge([what]).missed:
+        tried = Tried(attempt, what, run)
+        yield tried
+        if not again(work, tried):
             return
+
+
+def again(work: Work, tried: Tried) -> bool:
+    """Whether it is tried once more: only where nothing is known of it, though something was expected. What is known to
+    be invalid stays so."""
+    doubt = tried.seen.verdict is Verdict.UNKNOWN and bool(work.expect.judge([tried.seen]).missed)
+    return doubt and tried.attempt <= work.retries
 
 
 def look(work: Work) -> tuple[Tried, ...]:
@@ -110,11 +118,11 @@ def conduct(
     store: Path,
     jobs: int,
     really: Callable[[Work, int], tuple[Seen, str | None]],
-    ran: Callable[[Work, Tried], None],
+    ran: Callable[[Work, Tried, bool], None],
     before: Mapping[Key, Line] | None = None,
 ) -> Iterator[Done]:
-    """Each case when its seeds are done, in the suite's order. `ran` hears of each attempt as it ends. What was done
-    `before` is not done again.
+    """Each case when its seeds are done, in the suite's order. `ran` hears of each attempt as it ends, and
+    whether it was the last. What was done `before` is not done again.
 
     Simulated ones run on `jobs` cores; the others, on real machines, one after the other by `really`.
     """
@@ -131,11 +139,11 @@ def conduct(
         elif work.scenario.cluster.on == SIMULATED:
             for tried in next(simulated)[1]:
                 last = line(work, tried)
-                ran(work, tried)
+                ran(work, tried, not again(work, tried))
         else:
             for tried in attempts(work, really):
                 last = line(work, tried)
-                ran(work, tried)
+                ran(work, tried, not again(work, tried))
         of_case = found[work.row, work.case]
         of_case.append(last)
         if len(of_case) == wanted[work.row, work.case]:

@@ -95,7 +95,8 @@ base = "q"
 
     heard: list[tuple[int, str | None]] = []
 
-    def ran(work: Work, tried: Tried) -> None:
+    def ran(work: Work, tried: Tried, final: bool) -> None:
+        assert final
         heard.append((tried.seen.seed, tried.run))
 
     loaded = suite.load(mine)
