@@ -21,6 +21,7 @@ from clusters.hosted import HostedCluster
 from clusters.hosts import docker
 from clusters.hosts.engine import engine
 from tests.docker.cluster import RealClock, Seen, all_serve, new_run, until
+from tests.docker.inside import run_in
 
 pytestmark = pytest.mark.docker
 
@@ -186,7 +187,7 @@ def test_looking_costs_little(world: World) -> None:
     container: Any = engine().containers.get(f"splitbrain-{world.run}-n1")
 
     def ticks() -> int:
-        return int(container.exec_run(["sh", "-c", script]).output)
+        return int(run_in(container, "sh", "-c", script)[1])
 
     async def main() -> None:
         before = ticks()

@@ -31,6 +31,7 @@ from clusters.hosted import HostedCluster
 from clusters.hosts import docker
 from clusters.hosts.engine import engine
 from tests.docker.cluster import Seen, all_serve, new_run, setup, until
+from tests.docker.inside import run_in
 
 pytestmark = pytest.mark.docker
 
@@ -49,9 +50,8 @@ class World:
         return self.loop.run(work)
 
     def shell(self, node: str, line: str) -> str:
-        done: Any = engine().containers.get(f"splitbrain-{self.run}-{node}").exec_run(["sh", "-c", line])
-        said: bytes = done.output
-        return said.decode().strip()
+        _, said = run_in(engine().containers.get(f"splitbrain-{self.run}-{node}"), "sh", "-c", line)
+        return said.strip()
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from clusters.hosts.base import Image
 from clusters.hosts.docker import LABEL, DockerHosts
 from clusters.hosts.engine import engine
 from tests.docker.cluster import Seen, new_run, setup
+from tests.docker.inside import run_in
 
 pytestmark = pytest.mark.docker
 
@@ -205,7 +206,7 @@ def test_a_controller_that_is_killed_leaves_no_rule_and_clean_the_rest() -> None
             assert controller.stdout is not None
             assert controller.stdout.readline() == "cut\n"
             node = engine().containers.get(f"splitbrain-{run}-n1")
-            assert b"192.0.2.1" in node.exec_run(listing).output
+            assert "192.0.2.1" in run_in(node, *listing)[1]
             controller.kill()
         end = time.monotonic() + 20
         while node.exec_run(listing).exit_code == 0:

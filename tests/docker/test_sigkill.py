@@ -14,6 +14,7 @@ from clusters.hosts import docker
 from clusters.hosts.engine import engine
 from tests.docker.cli import fault, made_by, running, splitbrain, wait
 from tests.docker.cluster import new_run
+from tests.docker.inside import run_in
 
 pytestmark = pytest.mark.docker
 
@@ -75,6 +76,5 @@ def states(containers: Iterator[object]) -> set[str]:
     """The kernel's letters for what the broker's processes are doing."""
     found: set[str] = set()
     for one in containers:
-        output = one.exec_run(["ps", "-C", "beam.smp", "-o", "state="]).output  # type: ignore[attr-defined]
-        found.update(output.decode().split())
+        found.update(run_in(one, "ps", "-C", "beam.smp", "-o", "state=")[1].split())
     return found

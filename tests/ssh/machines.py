@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shlex
 import socket
 import tarfile
 import time
@@ -20,6 +19,7 @@ import paramiko
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
 from clusters.hosts.engine import engine
 from clusters.images.build import ensure
+from tests.docker.inside import run_in
 
 IMAGE = Path(__file__).with_name("image")
 TAG = "splitbrain/test-ssh"
@@ -44,15 +44,8 @@ class Machines:
         return self.folder / "known_hosts"
 
     def run(self, number: int, *command: str) -> tuple[int, str]:
-        """A command on a machine, not by SSH. By way of a file: docker's SDK loses what comes at once of an exec's
-        output."""
-        script = f"{shlex.join(command)} > /tmp/said 2>&1"
-        code = self.containers[number].exec_run(["sh", "-c", script]).exit_code
-        chunks, _ = self.containers[number].get_archive("/tmp/said")
-        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as packed:
-            said = packed.extractfile("said")
-            assert said is not None
-            return code, said.read().decode()
+        """A command on a machine, not by SSH."""
+        return run_in(self.containers[number], *command)
 
     def sh(self, number: int, script: str) -> str:
         code, said = self.run(number, "sh", "-c", script)
