@@ -94,6 +94,84 @@ def granted(history: History, rows: Rows) -> Rows:
     return np.where(row >= 0, row, rows)
 
 
+def not_before(history: History, rows: Rows) -> Rows:
+    """For each delivery a row before which its message was not taken for it: its credit granted, or an earlier one of
+    its channel, as many earlier as were taken back from it before (see `_taken_back`)."""
+    row = granted(history, rows)
+    took = deliveries(history)
+    back = _taken_back(history, took)
+    if not back.any():
+        return row
+    lane = coded(history.process[took], history.channel[took])
+    order = np.lexsort((took, lane))
+    before: Ints = np.cumsum(back[order]) - back[order]  # of all lanes before too, which is taken off again
+    begins = np.append(True, lane[order][1:] != lane[order][:-1])
+    earlier = np.zeros(len(history), dtype=np.int64)
+    earlier[took[order]] = before - before[begins][np.cumsum(begins) - 1]
+
+    asked = history.rows("consume", INVOKE)
+    channel = coded(history.process[asked], history.channel[asked])
+    granting = asked[np.lexsort((asked, channel))]
+    place = np.full(len(history), -1, dtype=np.intp)
+    place[granting] = np.arange(len(granting))
+    opened = np.append(True, np.diff(np.sort(channel)) > 0)
+    first = np.flatnonzero(opened)[np.cumsum(opened) - 1]  # of each credit, the first one of its channel
+    shifted = (earlier[rows] > 0) & (place[row] >= 0)
+    at = place[row[shifted]]
+    row[shifted] = granting[np.maximum(at - earlier[rows[shifted]], first[at])]
+    return row
+
+
+def _taken_back(history: History, took: Rows) -> Mask:
+    """Which deliveries the broker took back while the consumer's channel stayed open: their message was handed out
+    twice, and both channels were open at one time, with no ack known to have settled it between.
+
+    RabbitMQ's quorum queues do so for a consumer whose node they hold for down. What was taken back counts no more
+    against the prefetch, though the consumer may get it yet, when its node is back; so the channel is handed more than
+    we granted, by one for each, and the credits that we see are those of later deliveries.
+    """
+    value = history.value[took]
+    order = np.lexsort((took, value))
+    same = value[order][1:] == value[order][:-1]
+    back = np.zeros(len(took), dtype=np.bool_)
+    if not same.any():
+        return back
+    until = np.minimum(_closed(history, took), _settled(history, took))[order]
+    group = np.append(0, np.cumsum(~same))
+    top = len(history) + 1
+    longest = np.maximum.accumulate(group * top + np.minimum(until, top - 1)) - group * top  # of those so far
+    row = took[order]
+    with_one_before = same & (longest[:-1] >= row[1:])
+    with_next = same & (row[1:] < until[:-1])
+    back[order[1:]] |= with_one_before
+    back[order[:-1]] |= with_next
+    return back
+
+
+def _settled(history: History, took: Rows) -> Rows:
+    """For each delivery the row at which an ack of it, by whom it went to, is known to have taken effect, or NEVER."""
+    acks = history.rows("ack", OK)
+    if not len(acks):
+        return np.full(len(took), NEVER, dtype=np.int64)
+    both = np.concatenate([acks, took])
+    held = coded(history.process[both], history.channel[both], history.value[both])
+    soonest = np.full(int(held.max()) + 1, NEVER, dtype=np.int64)
+    np.minimum.at(soonest, held[: len(acks)], acks)
+    return soonest[held[len(acks) :]]
+
+
+def _closed(history: History, took: Rows) -> Rows:
+    """For each delivery the row at which its channel closed, or NEVER."""
+    closes = history.rows("close")
+    if not len(closes):
+        return np.full(len(took), NEVER, dtype=np.int64)
+    both = np.concatenate([closes, took])
+    channel = coded(history.process[both], history.channel[both])
+    soonest = np.full(int(channel.max()) + 1, NEVER, dtype=np.int64)
+    np.minimum.at(soonest, channel[: len(closes)], closes)
+    return soonest[channel[len(closes) :]]
+
+
 def acked(history: History, published: Publishes) -> Ints:
     """For each publish the row at which an ack of it was first known to have taken effect, or NEVER."""
     first_row = np.full(len(published), NEVER, dtype=np.int64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from chaos.model.op import CONTROLLER, OK
 from chaos.model.settings import Setting, boolean, choice, duration, integer, optional, size, text
 from chaos.model.verdict import ANOMALIES_KEPT, WINDOW, Anomaly, Result, Verdict
 from checkers.base import Checker, first
-from checkers.columns import acked, granted, indices, publishes
+from checkers.columns import acked, granted, indices, not_before, publishes
 from checkers.columns import deliveries as delivered
 from checkers.linearizability import deliveries, planner
 from checkers.linearizability.calls import Calls, F
@@ -83,6 +84,7 @@ class Linearizable(Checker):
         promise = _promise(history, options["delivery"]) if model in QUEUES else EXACTLY_ONCE
         if promise == AT_LEAST_ONCE:
             odd, counts[AGAIN] = _redelivered_after_ack(history)
+            calls = _not_before(history, calls)
             marked = _at_ends(history, calls, history.redelivered != 0)  # or may be, where nobody says
             if (strange := deliveries.unmarked(calls, marked)) is not None:
                 shown = Counterexample(
@@ -117,6 +119,16 @@ def _promise(history: History, told: str) -> str:
     if told != AS_RECORDED:
         return told
     return AT_LEAST_ONCE if bool((history.redelivered >= 0).any()) else EXACTLY_ONCE
+
+
+def _not_before(history: History, calls: Calls) -> Calls:
+    """The same with each delivery called as early as its message may have been taken, whatever was taken back."""
+    row = np.searchsorted(history.index, np.maximum(calls.end, 0))
+    seen = np.flatnonzero((calls.f == F.TAKE) & (calls.end >= 0) & (row < len(history)))
+    call = calls.call.copy()
+    call[seen] = np.minimum(call[seen], not_before(history, row[seen]))
+    order = np.argsort(call, kind="stable")
+    return replace(calls.select(order), call=call[order])
 
 
 def _at_ends(history: History, calls: Calls, column: Mask) -> Mask:

@@ -34,7 +34,7 @@ from chaos.model.history import History, Ints
 from chaos.model.op import FAIL, INVOKE, OK
 from chaos.model.verdict import ANOMALIES_KEPT, Anomaly, Result, Verdict
 from checkers.base import Part, Parted, Split, added, first, several
-from checkers.columns import Rows, coded, deliveries, granted, indices, publishes
+from checkers.columns import Rows, coded, deliveries, granted, indices, not_before, publishes
 
 
 class Order(Parted):
@@ -62,7 +62,7 @@ class Order(Parted):
         firsts.sort()
         marked = history.redelivered[took[firsts]] != 0
         late = firsts[~marked]
-        credit = granted(history, took[late])
+        credit = not_before(history, took[late])
 
         in_lane, in_all = _Taken(lane, took, sent), _Taken(producer, took, sent)
         overtaker = np.maximum(

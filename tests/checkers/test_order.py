@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from chaos.model.history import History
 from chaos.model.op import FAIL, INFO, INVOKE, OK
 from chaos.model.verdict import Anomaly, Result, Verdict
+from checkers.linearizable import Linearizable
 from checkers.order import Order
 from tests.checkers.histories import Cases, Story, judge
 
@@ -124,6 +125,40 @@ def _overtaken_by_one_that_came_again(story: Story) -> None:
     story.end(elsewhere, value=2, redelivered=False)
     story.end(one, value=2, redelivered=True)
     story.end(other, value=1, redelivered=False)
+
+
+def taken_back(story: Story, *, elsewhere: bool) -> None:
+    """A consumer of two credits, whose node was cut off, is back. It gets 1 and 2, which were meanwhile given to
+    another (`elsewhere`), so that the broker had given it credits anew; with those it took 3, before the other took 4.
+    """
+    for id_ in (1, 2, 3, 4):
+        story.publish(id_)
+    first, second = story.credit(), story.credit()
+    others = [story.credit(process=11) for _ in range(3)]
+    story.end(first, value=1, redelivered=False)
+    story.end(second, value=2, redelivered=False)
+    if elsewhere:
+        story.end(others[0], value=1, redelivered=True)
+        story.end(others[1], value=2, redelivered=True)
+    story.end(others[2], value=4, redelivered=False)
+    story.end(story.credit(), value=3, redelivered=False)
+
+
+@case(result(Verdict.VALID, "3 pairs of deliveries in order", messages=4, pairs=3))
+def _a_broker_that_took_back_grants_credits_that_nobody_sees(story: Story) -> None:
+    taken_back(story, elsewhere=True)
+
+
+THREE = Anomaly(
+    "overtaken",
+    "message 3 was first delivered from q after message 4, which its producer published later",
+    (4, 6, 15, 16, 17),
+)
+
+
+@case(result(Verdict.INVALID, "1 of 4 messages overtaken", THREE, messages=4, pairs=4, overtaken=1))
+def _one_that_took_nothing_back_does_not(story: Story) -> None:
+    taken_back(story, elsewhere=False)
 
 
 @case(result(Verdict.NOT_APPLICABLE, NOTHING_KNOWN, messages=1))
@@ -462,3 +497,10 @@ def test_the_runs_of_the_correct_queue_are_worth_something() -> None:
     assert total["pairs"] > 300
     assert total["excused"] > 0
     assert total["redelivered"] > 0
+
+
+@pytest.mark.parametrize(("elsewhere", "verdict"), [(True, Verdict.VALID), (False, Verdict.INVALID)])
+def test_nor_is_there_a_cycle(elsewhere: bool, verdict: Verdict) -> None:
+    story = Story()
+    taken_back(story, elsewhere=elsewhere)
+    assert judge(Linearizable(), story.history(), {"model": "fifo-queue"}).verdict is verdict
