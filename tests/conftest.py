@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from results.spark import java
+
 # How long an example takes, or its making, says more of the machine than of the code.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
 
 # Markers that stand for something a machine may not have.
-NEEDS = ("docker",)
+NEEDS = ("docker", "spark")
 # Container tests go by files, two side by side: these take longest, and begin first.
 LONGEST = ("tests/docker/test_smoke.py", "tests/docker/test_rabbitmq.py")
 SKIPPED = pytest.StashKey[list[tuple[str, str, str]]]()  # marker, test, reason
@@ -65,6 +67,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     # At set-up, not at collection: a session that selects no container test asks no engine.
     if item.get_closest_marker("docker") and (trouble := docker_trouble()):
+        pytest.skip(trouble)
+    if item.get_closest_marker("spark") and (trouble := java.trouble() or ""):
         pytest.skip(trouble)
 
 

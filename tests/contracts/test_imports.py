@@ -81,3 +81,13 @@ def test_whoever_simulates_imports_no_sdk_of_an_engine_and_no_ssh() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == "set()\n", done.stderr
+
+
+def test_pyspark_is_imported_by_the_pipeline_only_and_by_no_command_before_it_needs_it() -> None:
+    files = [file for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
+    users = {file for file in files if any(name.split(".")[0] == "pyspark" for name in imported(file))}
+    assert users
+    assert all(file.is_relative_to(ROOT / "results" / "spark") for file in users)
+    code = "import sys, chaos.cli.ingest, chaos.cli.run, chaos.cli.doctor; print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
