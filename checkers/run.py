@@ -38,10 +38,14 @@ def guarded(checker: Checker, history: History, options: Mapping[str, Any], stri
     except Exception as error:
         if strict and isinstance(error, BadHistory):
             raise
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}, in {frame.name}"
-        reason = f"the checker failed: {type(error).__name__}: {error} ({where})"
-        return Result(checker.name, Verdict.UNKNOWN, reason)
+        return Result(checker.name, Verdict.UNKNOWN, failure(error))
+
+
+def failure(error: Exception) -> str:
+    """What is told of a checker that raised."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}, in {frame.name}"
+    return f"the checker failed: {type(error).__name__}: {error} ({where})"
 
 
 def overall(results: Iterable[Result]) -> Verdict:

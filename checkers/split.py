@@ -133,6 +133,13 @@ def by_key(history: History) -> Iterator[tuple[int, History]]:
         yield int(history.index[rows[0]]), history.take(np.sort(np.concatenate([rows, common])))
 
 
+def keys(history: History) -> int:
+    """Of how many keys the history is, for checkers that are cut by key."""
+    own = ~_shared(history, Split.KEY)
+    start = history.invocation
+    return len(np.unique(history.key.codes[np.where(start >= 0, start, np.arange(len(history)))[own]]))
+
+
 def _messages(history: History) -> npt.NDArray[np.int64]:
     """For each row the id of the message that it is about, NONE where it is about none. What was published is said by
     the invocation; what was delivered, or acked, by the completion if it says anything."""

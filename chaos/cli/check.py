@@ -11,18 +11,26 @@ import click
 
 from chaos import formats, scenario
 from chaos.cli import options
+from chaos.cli.check_all import PROCESS, every_run
 from chaos.cli.output import exit_code, out, print_json, print_verdict
 from chaos.model import registry
 from chaos.model.errors import BadHistory, BadInput, did_you_mean
 from chaos.model.history_file import PARQUET_SUFFIX, STREAM_SUFFIX
-from chaos.model.settings import BadKey, resolve
+from chaos.model.settings import BadKey, Setting, duration, resolve, size
 from checkers.run import check_all
+from results.checking import apart
+from results.checking.apart import Limits
 from results.publish import publish, summary
 from results.store import DONE, FAILED, LATEST, RunDirectory, Store
 
 Options = dict[str, dict[str, Any]]
 
 
+_NOT_GIVEN = click.core.ParameterSource.DEFAULT
+LIMITS = (
+    Setting("timeout", duration, f"{apart.LIMIT:.0f}s", "how long a checker may take of a run"),
+    Setting("memory", size, f"{apart.MEMORY >> 30}GiB", "how much memory it may take"),
+)
 OWN = (STREAM_SUFFIX, PARQUET_SUFFIX)
 LINEARIZABLE = "linearizable"
 
@@ -35,9 +43,15 @@ LINEARIZABLE = "linearizable"
 )
 @click.option("--format", "format_", metavar="FORMAT", help="Of a FILE, where its name does not say.")
 @click.option("--model", metavar="MODEL", help="Of what the checker linearizable judges: register, fifo-queue, ...")
-@click.option("--engine", metavar="ENGINE", help="Who decides linearizability: auto, monitor or porcupine.")
+@click.option(
+    "--engine",
+    metavar="ENGINE",
+    help="Who decides linearizability: auto, monitor or porcupine. With --all, who runs checkers: process or spark.",
+)
 @click.option("--timeout", metavar="DURATION", help="How long a search may take.")
 @click.option("--memory", metavar="SIZE", help="How much memory a search may take.")
+@click.option("--all", "all_", is_flag=True, help="Every run of the store. Nothing is written.")
+@click.option("--jobs", metavar="N", type=click.IntRange(1), help="With --all: how many at a time (default: cores).")
 @options.store
 @options.as_json
 def command(
@@ -45,6 +59,8 @@ def command(
     names: tuple[str, ...],
     sets: tuple[str, ...],
     format_: str | None,
+    all_: bool,
+    jobs: int | None,
     store: Store,
     as_json: bool,
     **told: str | None,
@@ -55,8 +71,19 @@ def command(
     (.arrows, .parquet), Jepsen's (.edn, .jsonl), a log of Knossos or Porcupine (.log), or columns (.csv).
 
     A run is judged as its scenario says, and its verdict and report are written anew; with --checker, --model or --set,
-    and for a file, the verdict is only told.
+    and for a file, the verdict is only told. With --all, each run is judged as its scenario says, in processes of their
+    own: `--timeout` and `--memory` are then of each checker, and one that takes more has the result unknown.
     """
+    if all_:
+        given = click.get_current_context().get_parameter_source("run") is not _NOT_GIVEN
+        if given or names or sets or format_ or told["model"]:
+            raise BadInput("--all judges every run as its scenario says: leave out RUN, --checker, --set and the like")
+        try:
+            limits = resolve(LIMITS, {name: told[name] for name in ("timeout", "memory") if told[name] is not None}, "")
+        except BadKey as error:
+            raise BadInput(f"-{error.key.replace('.', '-')}: {error.problem}") from None
+        each = Limits(limits["timeout"] / 10**9, limits["memory"])
+        return every_run(str(store.path), told["engine"] or PROCESS, jobs, each, as_json)
     path = Path(run)
     directory = _directory(path, store, run, format_)
     names, sets = _linearizable(names, sets, told)

@@ -362,7 +362,9 @@ class Columns:
     _TEXT = ("f", "key", "node", "error")
     _NUMBERS = ("index", "time", "process", "type", "value", "op", "channel", "redelivered", "term", "incarnation")
 
-    def __init__(self) -> None:
+    def __init__(self, only: Sequence[str] = ()) -> None:
+        """`only`: the columns that come; the others are empty."""
+        self._only = only
         self._numbers: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in self._NUMBERS}
         self._codes: dict[str, list[npt.NDArray[np.int32]]] = {name: [] for name in self._TEXT}
         self._words: dict[str, dict[str, int]] = {name: {} for name in self._TEXT}
@@ -373,6 +375,9 @@ class Columns:
 
     def add(self, table: pa.Table) -> None:
         """More rows. Raises BadHistory when they are not those of a history."""
+        if self._only:
+            empty = {field.name: pa.nulls(len(table), field.type) for field in SCHEMA if field.name not in self._only}
+            table = pa.table({name: empty[name] if name in empty else table[name] for name in SCHEMA.names})
         some = History.from_table(table)
         for name, numbers in self._numbers.items():
             numbers.append(getattr(some, name))

@@ -7,10 +7,12 @@ may have happened.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from chaos.model.errors import BadHistory
@@ -48,20 +50,42 @@ class HistoryWriter:
             self._file.close()
 
 
-def read(path: Path) -> History:
-    """Load a history from a stream or a Parquet file, validated.
+def read(path: Path | str, fs: pafs.FileSystem | None = None, told: str = "") -> History:
+    """Load a history from a stream or a Parquet file, validated. `fs`: where that is, if not here; `told`: what errors
+    call it.
 
     A stream without its end marker gives what can be read, with `cut` saying why it is not whole. Raises BadHistory for
     a file that is no history at all, is of a version that this one does not read, or breaks the rules of histories.
     """
     columns = Columns()
     try:
-        cut = _read_parquet(path, columns.add) if path.suffix == PARQUET_SUFFIX else _read_stream(path, columns.add)
-        return columns.history(cut).validate()
-    except OSError as error:
-        raise BadHistory(f"{path}: cannot be read: {error.strerror or error}") from error
+        return columns.history(into(columns, batches(path, fs))).validate()
     except BadHistory as error:
-        raise BadHistory(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
+        raise BadHistory(f"{told or path}: {error}") from error
+
+
+Batches = Generator[pa.Table, None, str | None]  # in the end: why the history is not whole
+
+
+def batches(path: Path | str, fs: pafs.FileSystem | None = None, only: Sequence[str] = ()) -> Batches:
+    """The rows of a history, some at a time, in their order; `only` these columns of them. Raises BadHistory as `read`
+    does, but for rules, which are about all rows."""
+    try:
+        with (fs or pafs.LocalFileSystem()).open_input_file(str(path)) as file:
+            return (yield from (_of_parquet if str(path).endswith(PARQUET_SUFFIX) else _of_stream)(file, only))
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else error  # Arrow has more to say than people ask for
+        raise BadHistory(f"cannot be read: {why}") from error
+
+
+def into(columns: Columns, rows: Batches) -> str | None:
+    """Add all rows. Returns why the history is not whole."""
+    while True:
+        try:
+            columns.add(next(rows))
+        except StopIteration as end:
+            cut: str | None = end.value
+            return cut
 
 
 def write_parquet(history: History, path: Path) -> None:
@@ -75,52 +99,50 @@ def write_parquet(history: History, path: Path) -> None:
     aside.replace(path)
 
 
-def _read_parquet(path: Path, add: Callable[[pa.Table], None]) -> str | None:
-    """Its rows, batch by batch. Returns why the history is not whole."""
+def _of_parquet(file: pa.NativeFile, only: Sequence[str]) -> Batches:
     try:
-        schema = pq.read_schema(path)
-        _of_our_version(path, schema)
+        schema = pq.read_schema(file)
+        _of_our_version(schema)
         coded = [name for name in ("f", "key", "node", "error") if name in schema.names]
-        with pq.ParquetFile(path, read_dictionary=coded) as file:
-            for batch in file.iter_batches(_BATCH):
-                add(pa.Table.from_batches([batch]))
+        for batch in pq.ParquetFile(file, read_dictionary=coded).iter_batches(_BATCH, columns=list(only) or None):
+            yield pa.Table.from_batches([batch])
     except pa.ArrowException as error:
-        raise BadHistory(f"{path}: not a Parquet file that can be read: {error}") from error
+        raise BadHistory(f"not a Parquet file that can be read: {error}") from error
     cut = (schema.metadata or {}).get(b"splitbrain.cut")
     return cut.decode() if cut else None
 
 
-def _read_stream(path: Path, add: Callable[[pa.Table], None]) -> str | None:
-    """The same of a stream."""
+def _of_stream(file: pa.NativeFile, only: Sequence[str]) -> Batches:
+    def some(table: pa.Table) -> pa.Table:
+        return table.select(list(only)) if only else table
+
     rows, problem = 0, ""
     last: list[pa.RecordBatch] = []  # what is not added yet: the writer's batches are small, and the last has the mark
-    with path.open("rb") as file:
-        try:
-            reader = pa.ipc.open_stream(file)
-        except (pa.ArrowException, OSError) as error:
-            raise BadHistory(f"{path}: not a history: {error}") from error
-        _of_our_version(path, reader.schema)
-        try:
-            for batch in reader:
-                if sum(map(len, last)) >= _BATCH and len(batch):
-                    add(pa.Table.from_batches(last))
-                    last = []
-                last.append(batch)
-                rows += len(batch)
-        except (pa.ArrowException, OSError) as error:
-            problem = f", where a batch is broken ({error})"
+    try:
+        reader = pa.ipc.open_stream(file)
+    except (pa.ArrowException, OSError) as error:
+        raise BadHistory(f"not a history: {error}") from error
+    _of_our_version(reader.schema)
+    try:
+        for batch in reader:
+            if sum(map(len, last)) >= _BATCH and len(batch):
+                yield some(pa.Table.from_batches(last))
+                last = []
+            last.append(batch)
+            rows += len(batch)
+    except (pa.ArrowException, OSError) as error:
+        problem = f", where a batch is broken ({error})"
     table = pa.Table.from_batches(last, reader.schema)
     end = table.num_rows - 1
     if end >= 0 and table.column("f")[end].as_py() == END and table.column("value")[end].as_py() == rows - 1:
-        add(table.slice(0, end))
+        yield some(table.slice(0, end))
         return None
-    add(table)
-    return (
-        f"it ends after {rows} ops without its end marker{problem}: the controller was stopped before it could finish"
-    )
+    yield some(table)
+    ends = f"it ends after {rows} ops without its end marker{problem}"
+    return f"{ends}: the controller was stopped before it could finish"
 
 
-def _of_our_version(path: Path, schema: pa.Schema) -> None:
+def _of_our_version(schema: pa.Schema) -> None:
     version = (schema.metadata or {}).get(b"splitbrain.schema", b"none").decode()
     if version != str(SCHEMA_VERSION):
-        raise BadHistory(f"{path}: history schema {version}; this version reads {SCHEMA_VERSION}")
+        raise BadHistory(f"history schema {version}; this version reads {SCHEMA_VERSION}")
