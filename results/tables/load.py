@@ -23,7 +23,7 @@ from results.tables.schema import TABLES
 from results.tables.where import column, expression
 from results.text import count, plural
 
-BATCH = 65_536  # rows, of which a few batches are read ahead
+BATCH = 65_536  # rows
 Where: TypeAlias = str | Sequence[str] | pc.Expression
 
 
@@ -64,7 +64,7 @@ class Table:
         with self._reading():
             scanner = self.dataset.scanner(
                 columns=self._columns(columns), filter=self._filter(where),
-                batch_size=BATCH, batch_readahead=4, fragment_readahead=2,
+                batch_size=BATCH, batch_readahead=1, fragment_readahead=1,
             )  # fmt: skip
             for batch in scanner.to_batches():
                 if len(batch):

@@ -6,6 +6,7 @@ A fence's first word is its language. What may follow, for the tests:
     ```console              lines "$ COMMAND" are run in order, in one directory a page; lines below are the output
     ```console exit=1       the last command ends so (0 where nothing is said)
     ```console docker       the block needs a Docker engine
+    ```console spark        it needs PySpark and Java, and so does its page
     ```console shown        the block is only shown: it installs something, or never ends
 """
 

@@ -14,7 +14,13 @@ TOLD = [page for page in pages() if any(block.language == "console" for block in
 LANGUAGES = {"console", "toml", "python", "json", "csv", "edn", "go", ""}
 
 
-@pytest.mark.parametrize("page", TOLD, ids=name)
+def on_spark(page: Path) -> bool:
+    return any("spark" in block.words for block in blocks(page))
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.spark if on_spark(page) else ()) for page in TOLD], ids=name
+)
 def test_a_page_can_be_followed(page: Path, tmp_path: Path) -> None:
     tell(page, tmp_path, docker=False)
 
