@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import containers, linearizability, overhead, prove, search, shrink, simulation
+from benchmarks import containers, gate, linearizability, overhead, prove, search, shrink, simulation
 from benchmarks.machine import describe
 
 BENCHMARKS: dict[str, Callable[[], None]] = {
@@ -15,6 +15,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "prove": prove.main,
     "overhead": overhead.main,
     "linearizability": linearizability.main,
+    "gate": gate.main,
     "containers": containers.main,
 }
 

@@ -20,7 +20,7 @@ def junit(name: str, results: Sequence[Result], *, created: datetime, seconds: f
     """
     suite = ET.Element(
         "testsuite",
-        name=_clean(name),
+        name=clean(name),
         tests=str(len(results)),
         failures=str(sum(result.verdict is Verdict.INVALID for result in results)),
         errors=str(sum(result.verdict is Verdict.UNKNOWN for result in results)),
@@ -29,28 +29,29 @@ def junit(name: str, results: Sequence[Result], *, created: datetime, seconds: f
         time=f"{seconds:.3f}",
     )
     for result in results:
-        testcase = ET.SubElement(suite, "testcase", classname=f"splitbrain.{_clean(name)}", name=_clean(result.checker))
+        testcase = ET.SubElement(suite, "testcase", classname=f"splitbrain.{clean(name)}", name=clean(result.checker))
         evidence = "\n".join(f"{anomaly.kind}: {anomaly.message}" for anomaly in result.anomalies)
         match result.verdict:
             case Verdict.INVALID:
                 kind = result.anomalies[0].kind if result.anomalies else "invalid"
                 failure = ET.SubElement(
-                    testcase, "failure", message=_clean(result.reason), type=_clean(f"{result.checker}.{kind}")
+                    testcase, "failure", message=clean(result.reason), type=clean(f"{result.checker}.{kind}")
                 )
-                failure.text = _clean(evidence)
+                failure.text = clean(evidence)
             case Verdict.UNKNOWN:
-                error = ET.SubElement(testcase, "error", message=_clean(result.reason), type="unknown")
-                error.text = _clean(evidence)
+                error = ET.SubElement(testcase, "error", message=clean(result.reason), type="unknown")
+                error.text = clean(evidence)
             case Verdict.NOT_APPLICABLE:
-                ET.SubElement(testcase, "skipped", message=_clean(result.reason))
+                ET.SubElement(testcase, "skipped", message=clean(result.reason))
         if result.counts:
             counts = "\n".join(f"{key}: {value}" for key, value in result.counts.items())
-            ET.SubElement(testcase, "system-out").text = _clean(counts)
+            ET.SubElement(testcase, "system-out").text = clean(counts)
     suites = ET.Element("testsuites")
     suites.append(suite)
     ET.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Without what XML cannot hold."""
     return _FORBIDDEN.sub("\ufffd", text)

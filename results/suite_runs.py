@@ -131,11 +131,19 @@ def part_of(key: Key, parts: int) -> int:
 
 @dataclass(frozen=True)
 class Part:
-    """One folder, as it was read."""
+    """One folder. Its lines are read when they are asked for: a store has many nights."""
 
     path: Path
     plan: Plan
-    lines: tuple[Line, ...]
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """Every attempt that ended. Raises SplitbrainError where they cannot be read."""
+        file = self.path / "cells.jsonl"
+        try:
+            return tuple(_lines(file))
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise SplitbrainError(f"{file}: not the lines of a suite's run: {error}") from None
 
     @property
     def state(self) -> str:
@@ -263,10 +271,9 @@ def read(path: Path) -> Part:
             raise ValueError(f"schema {data['schema']!r}")
         cells = tuple(Cell(**{**cell, "seeds": tuple(cell["seeds"])}) for cell in data.pop("cells"))
         plan = Plan(**{**data, "cells": cells, "shard": tuple(data["shard"])})
-        lines = tuple(_lines(path / "cells.jsonl"))
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise SplitbrainError(f"{file}: not the record of a suite's run: {error}") from None
-    return Part(path, plan, lines)
+    return Part(path, plan)
 
 
 def _lines(file: Path) -> Iterator[Line]:

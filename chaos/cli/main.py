@@ -35,6 +35,7 @@ COMMANDS = {
     "diff": "Show how two runs differ.",
     "list": "List runs, suites' runs, brokers, nemeses, workloads or checkers.",
     "trends": "Show how scenarios fare from night to night.",
+    "gate": "Say whether what a suite showed is enough to release.",
     "export": "Write a table to a file that other tools read.",
     "ingest": "Make tables of a store of runs, or bring them up to date.",
     "prove": "Explore every order of events that a protocol can meet within bounds.",
