@@ -19,6 +19,9 @@ from clusters.hosts.engine import engine
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-c", "from chaos.cli.main import main; main()")
 SECOND = 10**9
+# A run's id, which names what it makes, is the second in which it begins, its broker and its seed: two processes of
+# tests, side by side, must not come to the same. (1 is for pages, whose commands say none.)
+SEED = str(100 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")))
 
 
 def fault(nemesis: str, kind: str, target: str, **args: Any) -> dict[str, Any]:
@@ -55,6 +58,7 @@ def running(folder: Path, *arguments: str, faults: list[dict[str, Any]] | None =
     """`splitbrain run` on docker; what is left of it in the end is killed and cleaned up."""
     store = folder / "runs"
     told = ["run", "--broker", "rabbitmq-quorum@4.0", "--on", "docker", "--rate", "50", "--time", "300s"]
+    told += ["--seed", SEED]
     if faults is not None:
         schedule = folder / "schedule.json"
         schedule.write_text(json.dumps({"schema": 1, "faults": faults}))

@@ -9,13 +9,13 @@ import pytest
 
 from chaos.model.op import OK
 from results.store import RunDirectory, Store
-from tests.docker.cli import made_by, splitbrain
+from tests.docker.cli import SEED, made_by, splitbrain
 
 pytestmark = pytest.mark.docker
 
 RUN = (
     "run", "--broker", "rabbitmq-quorum@4.0", "--on", "docker", "--nemesis", "kill", "--rate", "20", "--time", "12s",
-    "--set", "nemesis[0].every=4s", "--set", "nemesis[0].for=1s",
+    "--set", "nemesis[0].every=4s", "--set", "nemesis[0].for=1s", "--seed", SEED,
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from clusters.base import Counts, Entry, Failed, LogClient, Unknown
 from clusters.brokers.rabbitmq_stream import RabbitmqStream
 from clusters.hosted import HostedCluster
 from clusters.hosts import docker
-from tests.docker.cli import SECOND, fault, splitbrain
+from tests.docker.cli import SECOND, SEED, fault, splitbrain
 from tests.docker.cluster import Seen, all_serve, new_run, setup, until
 
 pytestmark = pytest.mark.docker
@@ -111,7 +111,7 @@ def test_a_run_with_a_cut_and_a_kill_keeps_what_was_confirmed(tmp_path: Path) ->
     done = splitbrain(
         tmp_path, "run", "--broker", "rabbitmq-stream@4.0", "--on", "docker", "--workload", "stream", "--rate", "60",
         "--time", "22s", "--nemesis", "partition,kill", "--schedule", str(schedule), "--set", "workload.stay=4s",
-        "--json",
+        "--json", "--seed", SEED,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     counts = {name: result["counts"] for name, result in json.loads(done.stdout)["checkers"].items()}
