@@ -49,7 +49,7 @@ class Started:
 
     def end(self, patience: float = 60) -> tuple[int, str]:
         """Its exit code and what it said on stderr that is no progress."""
-        _, said = self.process.communicate(timeout=300)
+        _, said = self.process.communicate(timeout=patience)
         return self.process.returncode, "\n".join(line for line in said.splitlines() if "splitbrain:" in line)
 
 
