@@ -38,6 +38,7 @@ COMMANDS = {
     "gate": "Say whether what a suite showed is enough to release.",
     "export": "Write a table to a file that other tools read.",
     "ingest": "Make tables of a store of runs, or bring them up to date.",
+    "prune": "Remove old runs from a store, and their rows from its tables.",
     "prove": "Explore every order of events that a protocol can meet within bounds.",
     "clean": "Remove containers and networks that runs left behind.",
     "doctor": "Say what this machine can do, and how to get what it can't.",
