@@ -21,6 +21,7 @@ from checkers.run import check_all
 from results.checking import apart
 from results.checking.apart import Limits
 from results.publish import publish, summary
+from results.spark.session import LOCAL, Where
 from results.store import DONE, FAILED, LATEST, RunDirectory, Store
 
 Options = dict[str, dict[str, Any]]
@@ -52,6 +53,14 @@ LINEARIZABLE = "linearizable"
 @click.option("--memory", metavar="SIZE", help="How much memory a search may take.")
 @click.option("--all", "all_", is_flag=True, help="Every run of the store. Nothing is written.")
 @click.option("--jobs", metavar="N", type=click.IntRange(1), help="With --all: how many at a time (default: cores).")
+@click.option(
+    "--master",
+    metavar="URL",
+    envvar="SPLITBRAIN_MASTER",
+    default=LOCAL,
+    show_default=True,
+    help="With --engine spark, where: local[2], spark://HOST:PORT, yarn or k8s://URL (also: SPLITBRAIN_MASTER).",
+)
 @options.store
 @options.as_json
 def command(
@@ -61,6 +70,7 @@ def command(
     format_: str | None,
     all_: bool,
     jobs: int | None,
+    master: str,
     store: Store,
     as_json: bool,
     **told: str | None,
@@ -83,7 +93,7 @@ def command(
         except BadKey as error:
             raise BadInput(f"-{error.key.replace('.', '-')}: {error.problem}") from None
         each = Limits(limits["timeout"] / 10**9, limits["memory"])
-        return every_run(str(store.path), told["engine"] or PROCESS, jobs, each, as_json)
+        return every_run(str(store.path.absolute()), told["engine"] or PROCESS, jobs, each, Where(master), as_json)
     path = Path(run)
     directory = _directory(path, store, run, format_)
     names, sets = _linearizable(names, sets, told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import click
@@ -16,13 +16,14 @@ from chaos.model.verdict import Result, Verdict, merge
 from chaos.search.spread import cores
 from results.checking.apart import Judged, Limits
 from results.checking.store import check_store, runs_of
+from results.spark.session import Where, opened
 from results.text import count, plural, printable
 
 PROCESS, SPARK = "process", "spark"
 ENGINES = (PROCESS, SPARK)
 
 
-def every_run(store: str, engine: str, jobs: int | None, limits: Limits, as_json: bool) -> int:
+def every_run(store: str, engine: str, jobs: int | None, limits: Limits, where: Where, as_json: bool) -> int:
     """Judge every run and tell of those that are not valid. Nothing is written.
 
     Returns the exit code of the worst: 2 also where there are runs that cannot be judged, or none at all.
@@ -32,7 +33,7 @@ def every_run(store: str, engine: str, jobs: int | None, limits: Limits, as_json
     runs = runs_of(store)
     verdicts: Counter[object] = Counter()
     told: dict[str, Any] = {}
-    with _judged(store, runs, engine, jobs or cores(), limits) as all_:
+    with _judged(store, runs, engine, jobs or cores(), limits, where) as all_:
         for judged in all_:
             valid = _valid(judged)
             verdicts["bad" if judged.bad is not None else valid] += 1
@@ -56,12 +57,17 @@ def every_run(store: str, engine: str, jobs: int | None, limits: Limits, as_json
 
 
 @contextmanager
-def _judged(store: str, runs: list[str], engine: str, jobs: int, limits: Limits) -> Iterator[Iterator[Judged]]:
-    found = check_store(store, runs, jobs, limits)
-    try:
-        yield found
-    finally:
-        found.close()
+def _judged(
+    store: str, runs: list[str], engine: str, jobs: int, limits: Limits, where: Where
+) -> Iterator[Iterator[Judged]]:
+    if engine == SPARK:
+        from results.spark import check
+
+        with opened(where) as session:
+            yield check.check_store(session(), store, runs, limits)
+    else:
+        with closing(check_store(store, runs, jobs, limits)) as found:
+            yield found
 
 
 def _valid(judged: Judged) -> object:

@@ -16,20 +16,26 @@ from results.text import count, plural, printable
 @click.command
 @click.argument("store", envvar="SPLITBRAIN_STORE", default=DEFAULT)
 @options.tables
+@click.option(
+    "--keep-verdicts", is_flag=True, help="Take the verdicts that runs have (verdict.json), instead of judging anew."
+)
 @spark
 @options.as_json
-def command(store: str, tables: str | None, where: Where, as_json: bool) -> int:
+def command(store: str, tables: str | None, keep_verdicts: bool, where: Where, as_json: bool) -> int:
     """Make tables of a STORE of runs, or bring them up to date: only runs that are new or have changed are read.
 
-    STORE is a folder of runs, or a path in an object store (s3://bucket/nightly). The tables go to STORE/tables. What
-    cannot be read is listed in the table `rejected` and stops nobody else; runs that are going on are left for later;
-    runs that are no longer in the store stay in the tables.
+    STORE is a folder of runs, or a path in an object store (s3://bucket/nightly). The tables go to STORE/tables. Runs
+    are judged by the checkers of their scenarios. What cannot be read is listed in the table `rejected` and stops no
+    other; runs that are going on are left for later; runs that are no longer in the store stay in the tables.
     """
+    from results.spark.check import judging
     from results.spark.ingest import ingest, told
+    from results.spark.verdicts import kept
 
     with opened(where) as session:
         place = Tables(tables or f"{store}/{FOLDER}")
-        done = ingest(session, store, place, say=lambda line: click.echo(line, err=True))
+        judge = kept if keep_verdicts else judging()
+        done = ingest(session, store, place, judge, say=lambda line: click.echo(line, err=True))
     if as_json:
         print_json(told(done))
         return 0

@@ -1,0 +1,78 @@
+"""The same job on a standalone cluster: a master and two workers on this machine, each a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.store import make
+
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
+SPLITBRAIN = str(Path(sys.executable).with_name("splitbrain"))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """Its address."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    environment = os.environ | {
+        "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(tmp_path / "work")
+    }  # fmt: skip
+    daemons: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, class_: str, *arguments: str) -> Path:
+        log = tmp_path / f"{name}.log"
+        with log.open("wb") as file:
+            command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{class_}", *arguments]
+            daemons.append(subprocess.Popen(command, env=environment, stdout=file, stderr=file))
+        return log
+
+    try:
+        log = start("master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        address = _told(log, r"Starting Spark master at (spark://\S+)")
+        of = ("--cores", "1", "--memory", "5g", "--host", "127.0.0.1", "--webui-port", "0", address)
+        logs = [start(f"worker-{number}", "worker.Worker", *of) for number in (1, 2)]
+        for log in logs:
+            _told(log, r"(Successfully registered with master)")
+        yield address
+    finally:
+        for daemon in daemons:
+            daemon.terminate()
+        for daemon in daemons:
+            daemon.wait(30)
+
+
+def _told(log: Path, pattern: str) -> str:
+    deadline = time.monotonic() + 180
+    while time.monotonic() < deadline:
+        if found := re.search(pattern, log.read_text()):
+            return found[1]
+        time.sleep(0.2)
+    raise AssertionError(log.read_text())
+
+
+def test_two_workers_say_what_one_process_says(cluster: str, tmp_path: Path) -> None:
+    make(tmp_path / "store", runs=16, ops=2000)
+
+    def said(*arguments: str) -> dict[str, Any]:
+        command = [SPLITBRAIN, "check", "--all", "--json", "--store", str(tmp_path / "store"), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 1, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found | {"engine": ""}
+
+    assert said("--engine", "spark", "--master", cluster) == said("--engine", "process")
+    # both had their share
+    executors = [path for path in (tmp_path / "work").glob("app-*/*") if path.name.isdigit()]
+    assert len(executors) >= 2
