@@ -140,4 +140,4 @@ def test_a_requirement_that_does_not_exist_is_refused(suite: pytest.Pytester, mo
     monkeypatch.setenv("SPLITBRAIN_REQUIRE", "dokcer")
     result = suite.runpytest_inprocess()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*SPLITBRAIN_REQUIRE: dokcer is none of docker"])
+    result.stderr.fnmatch_lines(["*SPLITBRAIN_REQUIRE: dokcer is none of docker, spark"])
