@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from statistics import median
 from typing import Any
 
 from chaos import scenario
 from chaos.model import registry
 from chaos.search.explore import explore
-from chaos.search.spread import cores
+from chaos.search.spread import cores, spread
 from chaos.search.trial import trial
 
 SEEDS = 40
@@ -27,7 +28,7 @@ def main() -> None:
     for jobs in dict.fromkeys((1, cores())):
         for swarm in (True, False):
             begun, worked = time.monotonic(), time.process_time()
-            for _ in explore(base, range(1, SEEDS + 1), jobs=jobs, swarm=swarm, done={}):
+            for _ in explore(base, range(1, SEEDS + 1), spread=partial(spread, jobs=jobs), swarm=swarm, done={}):
                 pass
             seconds, worked = time.monotonic() - begun, time.process_time() - worked
             own = f"{60 * SEEDS / worked:.0f}" if jobs == 1 else ""  # else others did the work

@@ -36,6 +36,7 @@ from chaos.progress import Progress
 from chaos.scenario import SIMULATED, Scenario
 from clusters.base import Cluster, LeaderView, Setup
 from clusters.make import make
+from nemesis.base import View
 from nemesis.timing import LEADER_CHANGE, LOG_LINE, SYNC_END, SYNC_START
 from workloads.base import Context, Workload
 
@@ -315,9 +316,17 @@ class Run:
 
 def needs(scenario: Scenario, schedule: Schedule) -> list[tuple[str, str]]:
     """Which nemesis needs which verb of the cluster."""
-    parts = [(part.name, part.options) for part in scenario.nemeses]
-    parts += [(fault.nemesis, fault.args) for fault in schedule.faults]
-    pairs = [(name, verb) for name, options in parts for verb in registry.find(registry.NEMESES, name)().verbs(options)]
+    nodes = scenario.cluster.names()
+    pairs: list[tuple[str, str]] = []
+    for part in scenario.nemeses:
+        pairs += [(part.name, verb) for verb in registry.find(registry.NEMESES, part.name)().verbs(part.options)]
+    for fault in schedule.faults:
+        nemesis = registry.find(registry.NEMESES, fault.nemesis)()
+        # where it hangs on the kind of the fault: by what it would be, whoever leads
+        verbs = nemesis.verbs(fault.args) or [
+            verb for action in nemesis.resolve(fault, View(nodes, nodes[0], nodes[0])) for verb in action.needs()
+        ]
+        pairs += [(fault.nemesis, verb) for verb in verbs]
     return list(dict.fromkeys(pairs))
 
 

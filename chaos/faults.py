@@ -17,7 +17,7 @@ from chaos.kernel.clock import SECOND, Clock, sleep_until
 from chaos.kernel.recorder import Recorder
 from chaos.model.errors import SplitbrainError
 from chaos.model.op import INFO, NEMESIS, OK
-from chaos.model.schedule import HOLDING, Action, Fault, Schedule, whom
+from chaos.model.schedule import HOLDING, MEMBERS, Action, Fault, Schedule, whom
 from chaos.progress import Progress
 from clusters.base import Cluster, Undone, Unknown
 from nemesis.base import Nemesis, View
@@ -78,9 +78,12 @@ class Faults:
         self._triggers = [waiting for waiting in self._triggers if not waiting[1].done()]
 
     async def undo_all(self) -> None:
-        """Undo whatever is in force."""
-        for fault in list(self._in_force):
+        """Undo whatever is in force; those last that change who belongs to the cluster: that takes a majority."""
+        for fault in sorted(self._in_force, key=self._changes_members):
             await self._undo(fault)
+
+    def _changes_members(self, fault: str) -> bool:
+        return any(action.verb in MEMBERS for action in self._in_force[fault])
 
     async def _one(self, fault: Fault, start: int) -> None:
         if fault.trigger is None:
@@ -129,6 +132,10 @@ class Faults:
         actions = self._resolve(fault)
         if not actions:
             self._recorder.complete(op, INFO, error="nobody to hurt: no leader is known, or every node is taken")
+            return False
+        if any(action.verb in MEMBERS for action in actions) and any(map(self._changes_members, self._in_force)):
+            # an operator waits, too: of two at once the second may take away the majority that the first one needs
+            self._recorder.complete(op, INFO, error="another change of members is under way")
             return False
         self._in_force[fault.id] = actions
         in_force: dict[str, int] = {}

@@ -22,13 +22,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 
 from chaos.model.history import NONE, History, Ints
-from chaos.model.op import INFO
+from chaos.model.op import INFO, REMOVED
 from chaos.model.settings import Setting, boolean
 from chaos.model.verdict import Anomaly, Result, Verdict
 from checkers.base import Checker, Split, first
@@ -224,14 +224,18 @@ def _two_leaders(history: History, seen: Sequence[View]) -> Iterator[Anomaly]:
 
 
 def _backwards(history: History, seen: Sequence[View]) -> tuple[list[Anomaly], int]:
-    """Terms going backwards within a life; and how many lives began with a lower term than the one before."""
+    """Terms going backwards within a life; and how many lives began with a lower term than the one before. A replica
+    that was taken away, and another put in its place, begins anew."""
     found, restarts = [], 0
-    known = [view for view in seen if view.term is not None]
-    for of_node in _grouped(known, lambda view: (view.key, view.node)):
-        for before, view in pairwise(of_node):
+    for of_node in _grouped(seen, lambda view: (view.key, view.node)):
+        removals = list(accumulate(view.role == REMOVED for view in of_node))
+        told = zip(of_node, removals, strict=True)
+        replicas = [(view, number) for view, number in told if view.term is not None and view.role != REMOVED]
+        for (before, _), (view, _) in pairwise(replicas):
             restarts += view.life != before.life and (view.term or 0) < (before.term or 0)
-        for of_life in _grouped([view for view in of_node if view.life is not None], lambda view: view.life):
-            found += list(_steps_back(history, of_life))
+        living = [one for one in replicas if one[0].life is not None]
+        for of_life in _grouped(living, lambda one: (one[0].life, one[1])):
+            found += list(_steps_back(history, [view for view, _ in of_life]))
     return found, restarts
 
 

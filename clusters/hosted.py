@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
-from chaos.model.schedule import ABILITIES, CRASH_LOOP, CUT, DAMAGE, NODE_STOP, OWN_DISK, POWER_OFF, Action
+from chaos.model.schedule import (
+    ABILITIES,
+    CRASH_LOOP,
+    CUT,
+    DAMAGE,
+    MEMBERS,
+    NODE_STOP,
+    OWN_DISK,
+    POWER_OFF,
+    SHRINK,
+    Action,
+)
 from clusters.base import PLAIN, Counts, Held, Injected, QueueOptions, Setup, Undone, Unknown
 from clusters.brokers.base import CLIENTS, Broker
 from clusters.hosted_nodes import PROBE, Nodes
@@ -20,6 +31,7 @@ from clusters.links import LINKS, arguments
 
 KINDS = (DOCKER, SSH) = ("docker", "ssh")  # of hosts
 SILENT = (NODE_STOP, POWER_OFF)  # the node is gone from the network too
+INJECTED = 55.0  # seconds that a change of members may take: a node that leaves does so in order
 LOG_LIMIT = 16 << 20  # bytes kept of a log
 _LINES = 200  # lines never normal that are kept of a node
 
@@ -121,10 +133,13 @@ class HostedCluster:
 
         async def one(node: str) -> dict[str, Any]:
             return await self._nodes.agents[node].call(
-                "inject", fault=fault, verb=action.verb, process=action.process, args=work[node]
+                "inject", fault=fault, verb=action.verb, process=action.process, args=work[node], timeout=patience
             )
 
+        patience = INJECTED if action.verb in MEMBERS else 15
         done = dict(zip(work, await _whole(one(node) for node in work), strict=True))
+        for node, answer in done.items() if action.verb == SHRINK else ():
+            self._watch.removed(node, answer["at"])
         return Injected(
             {node: answer["at"] for node, answer in done.items()},
             "; ".join(f"{node}: {answer['evidence']}" for node, answer in done.items()),
@@ -159,6 +174,8 @@ class HostedCluster:
             rules = arguments(Action(CUT, (node,), {"links": links}), self._broker.services, self._nodes.address)
             outward = [{"direction": "out", "peer": self._nodes.address(other, node), "ports": []} for other in others]
             return {**args, "rules": rules[node]["rules"] + outward}
+        if action.verb in MEMBERS:
+            return {**args, **self._broker.membership(action.verb, node, self.nodes)}
         if action.verb == DAMAGE:
             known = self._broker.anatomy.files
             if (what := args.pop("what", None)) is not None and what not in known:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from chaos.model.op import REMOVED
 from clusters.base import LeaderView
 from clusters.brokers.base import ALL, BROKER, REPORTER
 from clusters.catching import Catching, Lag
@@ -45,6 +46,13 @@ class Watch:
 
     def newest(self) -> str | None:
         return max(self._began, key=lambda node: (self._began[node], self._nodes.names.index(node)), default=None)
+
+    def removed(self, node: str, at: int) -> None:
+        """The node's replicas were taken away, of all queues: what it gets later begins anew."""
+        for queue in self._nodes.queues:
+            if queue != PROBE:
+                gone = LeaderView(queue, node, REMOVED, None, at, at, self._lives.get(node, 0))
+                self._setup.observer.leader(gone)
 
     def agent_ended(self, node: str, why: str) -> None:
         self._looking[node] = asyncio.ensure_future(self._look(node, why))

@@ -25,7 +25,7 @@ class Starve(Nemesis):
         targets(ONE, MINORITY, LEADER, FOLLOWER),
         Setting("kinds", choices(CPU, MEMORY), (CPU, MEMORY), "of what; each once before any comes again"),
         Setting("cpu", number(0.01, 64), 0.1, "cpu: so much of one core"),
-        Setting("memory", size, "8MiB", "memory: so much more than it has; who wants more waits"),
+        Setting("memory", size, "1MiB", "memory: so much more than it has; who wants more waits"),
     )
 
     def verbs(self, options: Mapping[str, Any]) -> tuple[str, ...]:

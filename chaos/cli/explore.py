@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from rich.text import Text
 from chaos.cli import options
 from chaos.cli.output import GLYPHS, columns, exit_code, out, print_json
 from chaos.cli.run import say
+from chaos.cli.spark_options import spark
 from chaos.cli.tally import Tally
 from chaos.controller import refuse
 from chaos.model.errors import EXIT_INTERRUPTED, BadInput
@@ -21,12 +24,17 @@ from chaos.model.verdict import Verdict
 from chaos.scenario import SIMULATED, Scenario
 from chaos.scenario_flags import from_flags
 from chaos.search.coverage import ranked
-from chaos.search.explore import Exploration, Found, Seed, explore, keep_seed
+from chaos.search.explore import Exploration, Found, Seed, Spread, explore, keep_seed
 from chaos.search.journal import Journal
 from chaos.search.spread import cores
+from chaos.search.spread import spread as processes
+from chaos.search.suites import EVERY, NOTHING
+from results.spark.session import Where
 from results.store import Store
 from results.text import count, plural, printable
 
+PROCESSES, SPARK = "processes", "spark"  # engines
+FOUND = "found"
 SHOWN = 12  # rows of a table on a terminal; --json has all
 _SEEDS = re.compile(r"(?:(\d{1,18})\.\.)?(\d{1,18})")
 
@@ -45,8 +53,19 @@ def seed_range(text: str) -> range:
 @click.option("--seeds", metavar="N|A..B", default="100", show_default=True, help="How many seeds, or which.")
 @click.option("--jobs", metavar="N", type=click.IntRange(1, 1024), help="How many at a time (default: one a core).")
 @click.option("--all", "every", is_flag=True, help="Collect all distinct failures; do not stop at the first.")
+@click.option(
+    "--keep",
+    type=click.Choice([FOUND, EVERY, NOTHING]),
+    default=FOUND,
+    show_default=True,
+    help="Which runs are kept in the store: the first of each distinct failure, all, or none.",
+)
 @click.option("--swarm/--no-swarm", default=True, help="Let each seed have only some of the faults in play (default).")
 @click.option("--resume", is_flag=True, help="Go on from where this command was interrupted.")
+@click.option(
+    "--engine", type=click.Choice([PROCESSES, SPARK]), default=PROCESSES, show_default=True, help="Who runs the seeds."
+)
+@spark
 @options.store
 @options.as_json
 def command(
@@ -54,8 +73,11 @@ def command(
     seeds: str,
     jobs: int | None,
     every: bool,
+    keep: str,
     swarm: bool,
     resume: bool,
+    engine: str,
+    where: Where,
     store: Store,
     as_json: bool,
     sets: tuple[str, ...],
@@ -75,17 +97,24 @@ def command(
             f"explore needs a simulated cluster, and this one is on {base.cluster.on}: write --on simulated; a suite "
             "runs several seeds on real machines"
         )
+    spreading = _engine(engine, jobs, where)
     journal = Journal(store.path, base, swarm)
     if resume:
         journal.load()
     journal.begin()
+    done = {one: seed for one, seed in journal.done.items() if keep != EVERY or _there(store, journal.runs.get(one))}
+    everywhere = store.path.absolute() if keep == EVERY else None
     so_far, interrupted = Exploration(), False
-    with Tally(len(wanted)) as tally:
+    with Tally(len(wanted)) as tally, ExitStack() as stack:
         try:
-            for seed in explore(base, wanted, jobs=jobs or cores(), swarm=swarm, done=journal.done):
-                fresh = seed.seed not in journal.done
+            spread = stack.enter_context(spreading)
+            found = explore(base, wanted, spread=spread, swarm=swarm, done=done, store=everywhere)
+            for seed in stack.enter_context(closing(found)):
+                fresh = seed.seed not in done
                 new = so_far.new(seed)
-                run = _kept(store, base, swarm, seed, journal.runs) if new else None
+                run = seed.run if fresh else journal.runs.get(seed.seed)
+                if new and keep == FOUND:
+                    run = _kept(store, base, swarm, seed, run)
                 so_far.add(seed, run)
                 if fresh:
                     journal.add(seed, run)
@@ -110,12 +139,28 @@ def command(
     return exit_code(so_far.verdict.to_json())
 
 
-def _kept(store: Store, scenario: Scenario, swarm: bool, seed: Seed, runs: Mapping[int, str]) -> str:
+def _engine(engine: str, jobs: int | None, where: Where) -> AbstractContextManager[Spread]:
+    """Who runs the seeds. Raises BadInput for what does not go together."""
+    if engine == SPARK:
+        from chaos.search.spread_spark import engine as on_spark
+
+        return on_spark(where, jobs)
+    context = click.get_current_context()
+    for name in ("master", "remote", "memory", "conf"):
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise BadInput(f"--{name} is for --engine {SPARK}")
+    return nullcontext(partial(processes, jobs=jobs or cores()))
+
+
+def _kept(store: Store, scenario: Scenario, swarm: bool, seed: Seed, before: str | None) -> str:
     """Where the run of a seed is, which was kept before or is now."""
-    before = runs.get(seed.seed)
-    if before is not None and (store.path / before).is_dir():
+    if before is not None and _there(store, before):
         return before
     return keep_seed(store, scenario, swarm, seed)
+
+
+def _there(store: Store, run: str | None) -> bool:
+    return run is not None and (store.path / run).is_dir()
 
 
 def _print(so_far: Exploration, wanted: int, tally: Tally) -> None:
@@ -149,9 +194,10 @@ def _print(so_far: Exploration, wanted: int, tally: Tally) -> None:
 def _print_found(console: Console, found: Found) -> None:
     failure = found.failure
     where = f"{plural(found.seeds, 'seed')}, first {found.first}"
+    run = "" if found.run is None else f"  run {found.run}"
     console.print(
         Text.assemble(
-            (f"  {failure.name}", "red"), _under(failure.shape), (f"  {where}  run {found.run}", "bright_black")
+            (f"  {failure.name}", "red"), _under(failure.shape), (f"  {where}{run}", "bright_black")
         )
     )
     console.print(f"      {printable(failure.message)}", markup=False)

@@ -29,7 +29,8 @@ f                     process     meaning
 `undo`                NEMESIS     key = fault id; ok.detail = {times: {node: ns}, bit: true / false / null,
                                   evidence}; info = it could not be (error)
 `leader`              OBSERVER    info, unpaired: a sampled belief: key = scope, node, term, incarnation,
-                                  detail = {role, asked, answered}, times in ns of the run
+                                  detail = {role, asked, answered}, times in ns of the run; role "removed":
+                                  its replica was taken away, and one that comes later begins anew
 `belief`              OBSERVER    info, unpaired: the same as an exact event (simulation): detail.role
                                   holds from the row's time until the node's next one
 `exit`                OBSERVER    info, unpaired: the broker's process on `node` ended (error = how;
@@ -77,6 +78,7 @@ PROCESS_NAMES: Mapping[int, str] = {NEMESIS: "nemesis", OBSERVER: "observer", CO
 
 CORRUPT = "corrupt"
 FOREIGN = "foreign"
+REMOVED = "removed"  # the role of a replica that was taken away
 
 
 class OpType(IntEnum):

@@ -39,14 +39,21 @@ LOSS = "loss"  # args: links [[source, target], ...]; probability of each packet
 # delayed), rate (bytes a second that a link lets through)
 SHAPE = "shape"
 SHAPES = ("delay", "jitter", "loss", "corrupt", "duplicate", "reorder", "rate")
+# Who belongs to the cluster, and to the group of each queue. Asked of the broker by its own means.
+LEAVE = "leave"  # the node leaves the cluster in order, and ends; undo starts it: it joins again, with nothing
+REPLACE = "replace"  # killed, its data destroyed, and the others forget it; undo: one of its name joins with nothing
+SHRINK = "shrink"  # the node's replica of each queue is taken away; undo adds one, with nothing
+GROW = "grow"  # the node gets a replica of each queue of which it has none; undo takes it away
+TRANSFER = "transfer"  # the node hands over what it leads; args: to (a node; None: whoever it may be); that stays so
+MEMBERS = (LEAVE, REPLACE, SHRINK, GROW, TRANSFER)
 DISKS = (DISK_FULL, DISK_READ_ONLY)
 _PROCESSES = (KILL, STOP, CRASH_LOOP, NODE_STOP, POWER_OFF, WIPE, PAUSE, STARVE)
-VERBS = (CUT, *_PROCESSES, *DISKS, DISK_SLOW, DAMAGE, CLOCK, LOSS, SHAPE)
-# Those that hold a node's processes, or may end them: one at a time on each node.
-HOLDING = (KILL, STOP, CRASH_LOOP, NODE_STOP, POWER_OFF, WIPE, PAUSE, *DISKS, DAMAGE)
+VERBS = (CUT, *_PROCESSES, *DISKS, DISK_SLOW, DAMAGE, CLOCK, LOSS, SHAPE, *MEMBERS)
+# Those that hold a node's processes, or may end them, or need them there: one at a time on each node.
+HOLDING = (KILL, STOP, CRASH_LOOP, NODE_STOP, POWER_OFF, WIPE, PAUSE, *DISKS, DAMAGE, *MEMBERS)
 OWN_DISK = (POWER_OFF, *DISKS, DISK_SLOW)  # those that need a disk of ours beneath the broker's data
 # What a cluster says of itself: each verb, and of those that hang on their arguments, each argument ("shape.delay").
-ABILITIES = (*VERBS, *(f"{SHAPE}.{one}" for one in SHAPES))
+ABILITIES = (*VERBS, *(f"{SHAPE}.{one}" for one in SHAPES), f"{TRANSFER}.to")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from chaos.controller import Interrupted
 from chaos.model.errors import SplitbrainError
@@ -14,17 +15,18 @@ from chaos.scenario import Scenario
 from chaos.search.coverage import Coverage, coverage
 from chaos.search.failures import Failure, Key, failures
 from chaos.search.keep import keep
-from chaos.search.spread import spread
 from chaos.search.swarm import draw
 from chaos.search.trial import Trial, trial
 from results.store import Store
 
+Spread: TypeAlias = Callable[[Callable[[int], "Seed"], Iterable[int]], Generator[tuple[int, "Seed"], None, None]]
 RUN = "run"  # stands for a checker where the run itself failed
 
 
 @dataclass(frozen=True)
 class Seed:
-    """What became of one seed. `why`: of each checker that could not say, the reason. `digest`: of its history."""
+    """What became of one seed. `why`: of each checker that could not say, the reason. `digest`: of its history. `run`:
+    where it is kept, if whoever ran it did that."""
 
     seed: int
     verdict: Verdict
@@ -32,6 +34,7 @@ class Seed:
     why: Mapping[str, str] = field(default_factory=dict)
     coverage: Coverage = field(default_factory=Coverage)
     digest: str | None = None
+    run: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -41,6 +44,7 @@ class Seed:
             "why": dict(self.why),
             "coverage": self.coverage.to_json(),
             "digest": self.digest,
+            "run": self.run,
         }
 
     @staticmethod
@@ -53,6 +57,7 @@ class Seed:
             data["why"],
             Coverage.from_json(data["coverage"]),
             data["digest"],
+            data["run"],
         )
 
 
@@ -121,26 +126,35 @@ _COUNTED = (Verdict.VALID, Verdict.INVALID, Verdict.UNKNOWN)
 
 
 def explore(
-    scenario: Scenario, seeds: Iterable[int], *, jobs: int, swarm: bool, done: Mapping[int, Seed]
-) -> Iterator[Seed]:
+    scenario: Scenario,
+    seeds: Iterable[int],
+    *,
+    spread: Spread,
+    swarm: bool,
+    done: Mapping[int, Seed],
+    store: Path | None = None,
+) -> Generator[Seed, None, None]:
     """What becomes of each seed, in order; those `done` already are taken from there. Close it to stop early.
 
-    swarm: each seed has some of the scenario's faults in play (see `chaos.search.swarm`), not all of them.
-    Raises KeyboardInterrupt when a run was interrupted.
+    spread: who runs them. swarm: each seed has some of the scenario's faults in play (see `chaos.search.swarm`), not
+    all of them. store: where every run is kept, by whoever ran it. Raises KeyboardInterrupt when a run was interrupted.
     """
     wanted = list(seeds)
-    fresh = spread(partial(look, scenario, swarm), [seed for seed in wanted if seed not in done], jobs)
-    for seed in wanted:
-        yield done[seed] if seed in done else next(fresh)[1]
+    fresh = spread(partial(look, scenario, swarm, store), [seed for seed in wanted if seed not in done])
+    try:
+        for seed in wanted:
+            yield done[seed] if seed in done else next(fresh)[1]
+    finally:
+        fresh.close()
 
 
-def look(scenario: Scenario, swarm: bool, seed: int) -> Seed:
+def look(scenario: Scenario, swarm: bool, store: Path | None, seed: int) -> Seed:
     """Run one seed. A run that fails, of whatever, is one of which nothing is known."""
     try:
         tried = attempt(scenario, swarm, seed)
+        run = None if store is None else keep(Store(store), tried).id
     except Exception as error:
-        why = str(error) if isinstance(error, SplitbrainError) else f"{type(error).__name__}: {error}"
-        return Seed(seed, Verdict.UNKNOWN, why={RUN: f"the run failed: {why}"})
+        return lost(seed, str(error) if isinstance(error, SplitbrainError) else f"{type(error).__name__}: {error}")
     history = tried.outcome.history
     return Seed(
         seed,
@@ -149,7 +163,13 @@ def look(scenario: Scenario, swarm: bool, seed: int) -> Seed:
         tried.why(Verdict.UNKNOWN) if tried.verdict is Verdict.UNKNOWN else {},
         coverage(history),
         history.digest(),
+        run,
     )
+
+
+def lost(seed: int, why: str) -> Seed:
+    """A seed whose run failed."""
+    return Seed(seed, Verdict.UNKNOWN, why={RUN: f"the run failed: {why}"})
 
 
 def attempt(scenario: Scenario, swarm: bool, seed: int) -> Trial:

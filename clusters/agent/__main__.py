@@ -300,6 +300,11 @@ class Agent:
             raise FaultError(f"the clock of {name!r} cannot be moved; that of {others} can")
         return self._clocks[name]
 
+    def ask(self, question: str, patience: float) -> dict[str, Any]:
+        """See `verbs.Node`."""
+        answer: dict[str, Any] = self.do_ask(question, patience)["answer"]
+        return answer
+
     def wall_clock(self) -> int | None:
         """See `verbs.Node`."""
         try:

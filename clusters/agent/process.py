@@ -157,6 +157,26 @@ class Process:
         """Wait until it is gone; whether it is."""
         return self._gone.wait(timeout)
 
+    def run(self, argv: Sequence[str], timeout: float) -> tuple[int, str]:
+        """A command as whoever runs this process: its exit code, and all that it said."""
+        try:
+            done = subprocess.run(
+                list(argv),
+                env=self._env,
+                user=self._user,
+                group=self._user,
+                extra_groups=[] if self._user else None,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return -1, f"not done after {timeout:g} s"
+        return done.returncode, done.stdout + done.stderr
+
     def _watch(self, popen: subprocess.Popen[bytes], gone: threading.Event, incarnation: int) -> None:
         code = popen.wait()
         at = stamp()

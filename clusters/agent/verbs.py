@@ -18,6 +18,7 @@ from clusters.faults import (
     disks,
     flapping,
     libfaketime,
+    membership,
     nftables,
     power,
     queues,
@@ -52,6 +53,9 @@ class Node(Protocol):
     def clock(self, name: str) -> libfaketime.ClockFile:
         """The file that moves a process's clock. Raises FaultError when it has none."""
 
+    def ask(self, question: str, patience: float) -> Mapping[str, Any]:
+        """One question to the broker's reporter. Raises OSError or ValueError when nobody answers."""
+
     def wall_clock(self) -> int | None:
         """What the broker holds to be the time, ns since 1970; None when it cannot say."""
 
@@ -73,6 +77,11 @@ FAULTS: Mapping[str, Make] = {
     "disk-slow": lambda node, process, args: starve.SlowDisk(node.disk(), node.process(process), args),
     "starve": lambda node, process, args: starve.Starve(node.process(process), args),
     "damage": lambda node, process, args: damage.Damage(node.data(), node.everything(), args),
+    "leave": lambda node, process, args: membership.Leave(node.process(process), node.data(), node.ask, args),
+    "replace": lambda node, process, args: membership.Leave(node.process(process), node.data(), node.ask, args),
+    "shrink": lambda node, process, args: membership.Replicas(node.ask, args),
+    "grow": lambda node, process, args: membership.Replicas(node.ask, args),
+    "transfer": lambda node, process, args: membership.Transfer(node.ask, args),
     "clock": lambda node, process, args: libfaketime.Clock(node.clock(process), node.wall_clock, args),
 }
 

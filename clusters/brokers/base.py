@@ -123,6 +123,10 @@ class Broker(Protocol):
     async def version(self, address: str) -> str:
         """What answers there. Raises Unknown."""
 
+    def membership(self, verb: str, node: str, nodes: Sequence[str]) -> Mapping[str, Any]:
+        """How a verb of `chaos.model.schedule.MEMBERS` is done on a node: what `clusters.faults.membership` takes."""
+        return {}
+
     def refuses(self, version: str) -> str | None:
         """Why what answered so cannot be driven, and what to do; None where it can."""
         return None

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from chaos.kernel.clock import SECOND
 from chaos.model.errors import BadInput
+from chaos.model.schedule import MEMBERS
 from chaos.model.settings import Setting, choice, duration, integer, optional, text
 from clusters.agent.link import FOLDER
 from clusters.base import PLAIN, Cluster, QueueOptions, Setup, Unknown
@@ -66,6 +67,9 @@ class Blazingmq(Broker):
     services: ClassVar[Mapping[str, Sequence[int]]] = {CLIENTS: (PORT,), "replication": (PORT,)}  # one port for all
     scopes: ClassVar[Sequence[str]] = (ELECTOR,)
     needs: ClassVar[Mapping[str, str]] = {PROGRAM: "the broker"}
+    unable: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        MEMBERS, "who is of its cluster stands in each node's configuration, and no command moves a leader or a primary"
+    )
     retires: ClassVar[Sequence[str]] = ("exit code 0", "exit code 11")
     exits: ClassVar[Mapping[str, str]] = {
         "exit code 0": "shut down in order, as a primary does that finds another leading",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from chaos.kernel.clock import MILLISECOND, SECOND
-from chaos.model.schedule import CLOCK
+from chaos.model.schedule import CLOCK, MEMBERS
 from chaos.model.settings import Setting, duration, integer
 from clusters.agent.link import FOLDER
 from clusters.base import KEY_VALUE, LOCK, PLAIN, Cluster, QueueOptions, Setup
@@ -47,7 +47,10 @@ class Etcd(Broker):
     services: ClassVar[Mapping[str, Sequence[int]]] = {CLIENTS: (PORT,), "replication": (PEERS,)}
     scopes: ClassVar[Sequence[str]] = (SCOPE,)
     needs: ClassVar[Mapping[str, str]] = {PROGRAM: "the broker"}
-    unable: ClassVar[Mapping[str, str]] = {CLOCK: NO_CLOCK}
+    unable: ClassVar[Mapping[str, str]] = {
+        CLOCK: NO_CLOCK,
+        **dict.fromkeys(MEMBERS, "an etcd that joins again has to be started in another way than it was"),
+    }
     exits: ClassVar[Mapping[str, str]] = {"exit code 1": "it gave up, and its log says why", "exit code 2": "a panic"}
     never_normal: ClassVar[re.Pattern[str]] = NEVER_NORMAL
 

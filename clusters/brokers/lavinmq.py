@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from chaos.kernel.clock import MILLISECOND, SECOND
-from chaos.model.schedule import CLOCK
+from chaos.model.schedule import CLOCK, MEMBERS
 from chaos.model.settings import Setting, choice, duration
 from clusters.base import PLAIN, QUEUE, Cluster, QueueOptions, Setup
 from clusters.brokers import etcd
@@ -50,7 +50,8 @@ class Lavinmq(Broker):
     question: ClassVar[str] = "queues"
     needs: ClassVar[Mapping[str, str]] = {PROGRAM: "the broker", etcd.PROGRAM: "for the broker to be elected in"}
     unable: ClassVar[Mapping[str, str]] = {
-        CLOCK: "a LavinMQ follower does not say what time it believes it is, so nobody could see that its clock is off"
+        CLOCK: "a LavinMQ follower does not say what time it believes it is, so nobody could see that its clock is off",
+        **dict.fromkeys(MEMBERS, "whoever runs with LavinMQ's etcd is of its cluster, and no command moves the lead"),
     }
     exits: ClassVar[Mapping[str, str]] = {
         "exit code 1": "an exception that nobody caught, or no etcd that it could ask",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from chaos.kernel.clock import SECOND
+from chaos.model.schedule import GROW, LEAVE, SHRINK, TRANSFER
 from chaos.model.settings import Setting, choice, duration
 from clusters.base import NO_ACKS, PLAIN, QUEUE, REQUEUE, Cluster, QueueOptions, Setup
 from clusters.brokers.amqp import AmqpClient, close_connection, doubtful, open_client, open_connection
@@ -29,6 +30,7 @@ DISTRIBUTION = 25672
 EPMD = 4369
 LOGS = "/var/log/rabbitmq"
 SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+CONTROL = "/usr/lib/rabbitmq/bin/rabbitmqctl"
 CONFIGURATION = "/etc/rabbitmq"
 OURS = "/usr/lib/splitbrain"
 REPORTER = f"{OURS}/splitbrain_reporter.beam"
@@ -160,6 +162,24 @@ class Rabbitmq(Broker, ABC):
             # nodes are called by names that no other software there need know: Erlang's own list of hosts
             env={"ERL_INETRC": NAMES},
         )
+
+    def membership(self, verb: str, node: str, nodes: Sequence[str]) -> Mapping[str, Any]:
+        if verb == TRANSFER:
+            return {"asks": "transfer"}
+        if verb == SHRINK:
+            return {"asks": "shrink", "back": "grow", "nothing": "it has no replica of any queue"}
+        if verb == GROW:
+            return {"asks": "grow", "back": "shrink", "nothing": "it has a replica of each queue already"}
+        others = [f"rabbit@{other}" for other in nodes if other != node]
+        return {
+            "orderly": verb == LEAVE,
+            "asks": "shrink",
+            "back": "grow",
+            "name": f"rabbit@{node}",
+            "leaves": [[CONTROL, "stop_app"], [CONTROL, "reset"]],
+            "forgets": [[CONTROL, "-n", other, "forget_cluster_node", f"rabbit@{node}"] for other in others],
+            "lists": [[CONTROL, "-n", other, "eval", "rabbit_mnesia:cluster_nodes(all)."] for other in others],
+        }
 
     def refuses(self, version: str) -> str | None:
         if re.match(rf"RabbitMQ {self.release.partition('.')[0]}\.", version):

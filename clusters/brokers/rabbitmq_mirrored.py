@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from chaos.model.schedule import GROW, SHRINK
 from chaos.model.settings import BadKey, Setting, choice, optional
 from clusters.base import NO_ACKS, PLAIN, SINGLE_ACTIVE, Cluster, QueueOptions, Setup
 from clusters.brokers.base import QueueState
@@ -43,6 +44,9 @@ class RabbitmqMirrored(Rabbitmq):
     meaning: ClassVar[str] = "RabbitMQ classic mirrored queues: real nodes, a master and mirrors on other nodes"
     versions: ClassVar[Sequence[str]] = ("3.10",)
     features: ClassVar[Sequence[str]] = (SINGLE_ACTIVE, NO_ACKS)
+    unable: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (SHRINK, GROW), "mirrors are wherever the policy has them: of one node alone none can be taken away, nor added"
+    )
     settings: ClassVar[Sequence[Setting]] = (
         *Rabbitmq.settings,
         Setting("ha_mode", choice(ALL, EXACTLY, NODES), ALL, "on which nodes a queue is: all, so many, or these"),

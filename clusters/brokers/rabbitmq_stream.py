@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from chaos.kernel.clock import SECOND
+from chaos.model.schedule import LEAVE, REPLACE, TRANSFER
 from chaos.model.settings import Setting, choice, integer
 from clusters.base import LOG, PLAIN, QueueOptions
 from clusters.brokers.amqp_log import AmqpLogClient, open_log_client
@@ -30,6 +31,10 @@ class RabbitmqStream(Rabbitmq):
     settings: ClassVar[Sequence[Setting]] = (*Rabbitmq.settings, CLUSTER_SIZE, LOCATOR)
     serves: ClassVar[Sequence[str]] = (LOG,)
     features: ClassVar[Sequence[str]] = ()
+    unable: ClassVar[Mapping[str, str]] = {
+        TRANSFER: "3.10 has no command that moves the writer of a stream",
+        **dict.fromkeys((LEAVE, REPLACE), "3.10 does not take the replicas of streams from a node that is forgotten"),
+    }
     services: ClassVar[Mapping[str, Sequence[int]]] = {
         CLIENTS: (PORT,),
         "replication": (DISTRIBUTION, EPMD, *REPLICATION),

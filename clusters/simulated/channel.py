@@ -137,6 +137,7 @@ class Session:
 
     def _probe(self) -> None:
         """Ask the next member who leads."""
+        self.members = self.channel.node.members(self.queue) or self.members  # they may have changed
         member = self.members[self.probed % len(self.members)]
         self.probed += 1
         self.ask(member, (WHO, self.channel.pid, 0, None, None))

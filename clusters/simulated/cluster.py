@@ -12,7 +12,8 @@ from typing import Any
 from chaos.kernel.clock import MILLISECOND, SECOND
 from chaos.kernel.virtual import VirtualLoop
 from chaos.model.errors import BadInput, SplitbrainError
-from chaos.model.schedule import ABILITIES, NODE_STOP, POWER_OFF, STOP, WIPE, Action
+from chaos.model.op import REMOVED
+from chaos.model.schedule import ABILITIES, LEAVE, MEMBERS, NODE_STOP, POWER_OFF, REPLACE, STOP, WIPE, Action
 from chaos.model.trace import ROLE
 from clusters.base import (
     PLAIN,
@@ -26,12 +27,13 @@ from clusters.base import (
     Unknown,
 )
 from clusters.catching import Catching
-from clusters.simulated import faults
+from clusters.simulated import faults, membership
 from clusters.simulated.channel import Channel
 from clusters.simulated.distribution import HANDSHAKE, Distribution
 from clusters.simulated.network import CLIENTS, Network
-from clusters.simulated.node import DOWN, UP, Node
+from clusters.simulated.node import DOWN, UP, Born, Node
 from clusters.simulated.protocol import Protocol
+from clusters.simulated.raft.member import Raft
 from clusters.simulated.replica import EXIT, Effect, Replica
 from clusters.simulated.tracing import TracedNetwork
 
@@ -71,13 +73,14 @@ class SimulatedCluster:
             node.hears = self._hears(node.name, [re.compile(line) for line in setup.lines])
         self._queues: dict[str, tuple[str, ...]] = {}
         self._views: dict[str, dict[str, tuple[str, int, int]]] = {}  # queue -> node -> role, term, incarnation
-        self._undo: dict[str, list[tuple[tuple[str, ...], faults.Undo]]] = {}
+        self._undo: dict[str, list[tuple[tuple[str, ...], faults.Undo | membership.Undo]]] = {}
         self._dark: dict[str, None] = {}  # machines without power
 
     # --- the cluster, as `clusters.base.Cluster` describes it
 
     def abilities(self) -> Mapping[str, str | None]:
-        return {verb: faults.UNABLE.get(verb) for verb in ABILITIES}
+        fixed = {verb: why for verb in MEMBERS if (why := self.protocol.fixed) is not None}
+        return {verb: fixed.get(verb, faults.UNABLE.get(verb)) for verb in ABILITIES}
 
     async def up(self, report: Callable[[str], None]) -> None:
         report(f"{len(self.nodes)} simulated nodes start")
@@ -103,8 +106,8 @@ class SimulatedCluster:
             self._queues[queue] = members
             self._views[queue] = {}
             for name in members:
-                self.by_name[name].keep(queue, first=name == members[0])
-        await self._until(lambda: self._serving_leader(queue) is not None, f"queue {queue!r} has no leader")
+                self.by_name[name].keep(queue, name == members[0], Born(members))
+        await self._until(lambda: self.serving_leader(queue) is not None, f"queue {queue!r} has no leader")
 
     async def connect(self, node: str, name: str) -> Any:
         there = self.by_name[node]
@@ -124,15 +127,21 @@ class SimulatedCluster:
         raise Unknown(f"{node} did not answer in time")
 
     async def inject(self, fault: str, action: Action) -> Injected:
-        shown, undo = faults.inject(self, fault, action)
-        self._undo.setdefault(fault, []).append((action.nodes, undo))
+        if action.verb in MEMBERS:
+            change = membership.of(self, fault, action)
+            self._undo.setdefault(fault, []).append((action.nodes, change.undo))
+            shown = await change.inject()
+        else:
+            shown, undo = faults.inject(self, fault, action)
+            self._undo.setdefault(fault, []).append((action.nodes, undo))
         return Injected(dict.fromkeys(action.nodes, self.loop.now()), shown)
 
     async def undo(self, fault: str) -> Undone:
         times: dict[str, int] = {}
         bits, shown = [], []
         for nodes, undo in reversed(self._undo.pop(fault, [])):
-            bit, evidence = undo()
+            done = undo()
+            bit, evidence = done if isinstance(done, tuple) else await done
             bits.append(bit)
             shown.append(evidence)
             times.update(dict.fromkeys(nodes, self.loop.now()))
@@ -158,7 +167,7 @@ class SimulatedCluster:
         return {name: self._why_not(name) for name in self.nodes}
 
     async def counts(self, queue: str) -> Counts:
-        leader = self._serving_leader(queue)
+        leader = self.serving_leader(queue)
         if leader is None:
             raise Unknown(f"queue {queue!r} has no leader")
         ready, unacked = self.protocol.counts(leader)
@@ -199,7 +208,7 @@ class SimulatedCluster:
 
     def take_down(self, node: Node, verb: str) -> int:
         """Kill, stop, power off or wipe. Returns how many writes were lost."""
-        if verb in (STOP, NODE_STOP) and not node.paused:
+        if verb in (STOP, NODE_STOP, LEAVE) and not node.paused:
             node.event(node.stop)
         node.die({POWER_OFF: "loses its power", NODE_STOP: "is shut down"}.get(verb, f"is ended ({verb})"))
         lost = 0
@@ -209,11 +218,38 @@ class SimulatedCluster:
             self.network.vanish(node.name)
         else:
             self.network.close(node.name)
-        if verb == WIPE:
+        if verb in (WIPE, LEAVE, REPLACE):
             lost = node.disk.wipe()
         self.held_still[node.name].clear()
         self._gone(node, verb)
         return lost
+
+    def queues(self) -> tuple[str, ...]:
+        """Those that were declared."""
+        return tuple(self._queues)
+
+    def regroup(self, queue: str, members: tuple[str, ...]) -> None:
+        """These keep a queue now."""
+        self._queues[queue] = members
+
+    def forget(self, node: Node, queue: str) -> None:
+        """A node keeps a queue no more."""
+        node.forget(queue)
+        role, term, _ = self._views[queue].get(node.name, (REMOVED, 0, 0))
+        if role != REMOVED:
+            self.believes(node, queue, REMOVED, term)
+
+    def serving_leader(self, queue: str) -> Replica | None:
+        """The replica that leads in the newest term, if it can be asked and serves."""
+        leader, newest = None, -1
+        for name in self._queues[queue]:
+            node = self.by_name[name]
+            replica = self.replica(node, queue)
+            if node.state == UP and not node.paused and replica is not None:
+                term = self.protocol.leads(replica)
+                if term is not None and term > newest:
+                    leader, newest = replica, term
+        return leader
 
     # --- what a node is told by, as `clusters.simulated.node.Surroundings` describes it
 
@@ -221,7 +257,11 @@ class SimulatedCluster:
         return self._queues.get(queue)
 
     def make_replica(self, queue: str, node: str) -> Replica:
-        return self.protocol.replica(queue, node, self._queues[queue])
+        born = self.by_name[node].queues[queue]
+        replica = self.protocol.replica(queue, node, born.members)
+        if isinstance(replica, Raft):
+            replica.since = born.since
+        return replica
 
     def make_channel(self, node: Node, number: int) -> Channel:
         return self.protocol.channel(node, number)
@@ -257,7 +297,7 @@ class SimulatedCluster:
 
     def _look_who_is_behind(self) -> None:
         for queue, members in self._queues.items():
-            leader = self._serving_leader(queue)
+            leader = self.serving_leader(queue)
             for name in members if leader is not None else ():
                 node = self.by_name[name]
                 replica = self.replica(node, queue)
@@ -300,18 +340,6 @@ class SimulatedCluster:
                 raise SplitbrainError(f"{problem} within {PATIENCE // SECOND} s", tail=tail)
             await self._sleep(BETWEEN_LOOKS)
 
-    def _serving_leader(self, queue: str) -> Replica | None:
-        """The replica that leads in the newest term, if it can be asked and serves."""
-        leader, newest = None, -1
-        for name in self._queues[queue]:
-            node = self.by_name[name]
-            replica = self.replica(node, queue)
-            if node.state == UP and not node.paused and replica is not None:
-                term = self.protocol.leads(replica)
-                if term is not None and term > newest:
-                    leader, newest = replica, term
-        return leader
-
     def _replica_problem(self, name: str, queue: str, leader: Replica) -> str | None:
         node = self.by_name[name]
         replica = self.replica(node, queue)
@@ -330,7 +358,7 @@ class SimulatedCluster:
         if any(link.cuts for link in links):
             return "cut off from clients"
         for queue, members in self._queues.items():
-            leader = self._serving_leader(queue)
+            leader = self.serving_leader(queue)
             if leader is None:
                 return f"queue {queue!r} has no leader"
             if name in members and (problem := self._replica_problem(name, queue, leader)) is not None:

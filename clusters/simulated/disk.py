@@ -114,6 +114,10 @@ class Disk:
         self.lost += lost
         return lost
 
+    def remove(self, name: str) -> None:
+        """This file is no more; a sync of it that is under way is of no interest."""
+        self._files.pop(name, None)
+
     def names(self) -> list[str]:
         """The files in which there is something."""
         return [name for name, file in self._files.items() if file.records()]
@@ -148,5 +152,6 @@ class Disk:
             self._begin()
         else:
             self._busy = False
-        for name, _, token in tokens:
-            self._done(name, token)
+        for name, file, token in tokens:
+            if self._files.get(name) is file:
+                self._done(name, token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from chaos.kernel.clock import SECOND
 from chaos.kernel.streams import Streams
@@ -48,6 +48,14 @@ UP = "up"
 TimerKey = tuple[str, int] | tuple[int, str]  # a replica's, or a channel's
 
 
+class Born(NamedTuple):
+    """What a replica is told when it is made: who belongs to its group (nobody, where it is yet to be taken in), and
+    how far the group had come by then, as term and index."""
+
+    members: tuple[str, ...] = ()
+    since: tuple[int, int] = (0, 0)
+
+
 class Surroundings(Protocol):
     """What a node is in: how replicas and channels are made, and who is told."""
 
@@ -82,7 +90,7 @@ class Node:
         self.channels: dict[int, Channel] = {}
         self.log: deque[str] = deque(maxlen=LOG_LINES)
         self.errors: dict[str, None] = {}
-        self.queues: list[str] = []  # of which it keeps a replica
+        self.queues: dict[str, Born] = {}  # of which it keeps a replica, each as it was made
         self._around = around
         self._loop = loop
         self._network = network
@@ -147,11 +155,26 @@ class Node:
                     self._backlog = [*backlog[place + 1 :], *self._backlog]
                     return
 
-    def keep(self, queue: str, first: bool) -> None:
-        """Keep a replica of a new queue; the first of its members stands for election at once."""
-        self.queues.append(queue)
+    def keep(self, queue: str, first: bool, born: Born = Born()) -> None:  # noqa: B008 - it does not change
+        """Keep a replica of a queue; the first member of a new one stands for election at once."""
+        self.queues[queue] = born
         if self.state == UP:
             self.event(self._open, queue, first)
+
+    def forget(self, queue: str) -> None:
+        """Its replica is no more, nor what that had on the disk."""
+        self.queues.pop(queue, None)
+        self.replicas.pop(queue, None)
+        self._touched.pop(queue, None)
+        for timers in (self._timers, self._armed):
+            for key in [key for key in timers if key[0] == queue]:
+                del timers[key]
+        self.disk.remove(queue)
+
+    def order(self, queue: str, what: Callable[[Replica], None]) -> None:
+        """An operator has its replica do something."""
+        if queue in self.replicas:
+            self.event(self._order, queue, what)
 
     def event(self, callback: Callable[..., None], *arguments: Any) -> None:
         """Something happens to the process: now, or when it is resumed."""
@@ -252,6 +275,10 @@ class Node:
         self._loop.at(self._loop.now() + WRITE_BACK, self._write_back, incarnation)
         self._around.served(self)
 
+    def _order(self, queue: str, what: Callable[[Replica], None]) -> None:
+        what(self.replicas[queue])
+        self._touched[queue] = self.replicas[queue]
+
     def _write_back(self, incarnation: int) -> None:
         if incarnation == self.incarnation and self.state == UP:
             self.disk.write_back()
@@ -301,8 +328,8 @@ class Node:
         self.event(self._tell_synced, queue, token, self.incarnation)
 
     def _tell_synced(self, queue: str, token: Any, incarnation: int) -> None:
-        if incarnation == self.incarnation:
-            replica = self.replicas[queue]
+        replica = self.replicas.get(queue)
+        if incarnation == self.incarnation and replica is not None:
             replica.synced(token)
             self._touched[queue] = replica
 

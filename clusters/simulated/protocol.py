@@ -42,6 +42,7 @@ class Protocol(ABC):
     serves: ClassVar[Sequence[str]] = (QUEUE,)  # the kinds of client that it has
     features: ClassVar[Sequence[str]] = ()  # what its queues can do beyond the plain
     terms: ClassVar[bool] = True  # whether its leaders lead in terms, of which each has one leader at most
+    fixed: ClassVar[str | None] = "which nodes keep a queue does not change in this simulation"  # None: it can
     cluster: ClassVar[type[SimulatedCluster] | None] = None  # where the protocol needs more than SimulatedCluster
 
     def __init__(self, version: str | None, options: Mapping[str, Any]) -> None:

@@ -217,6 +217,29 @@ def _a_term_backwards_across_a_restart(story: Story) -> None:
     story.at(9 * MS).sample("n1", "follower", 4, incarnation=2)
 
 
+@case(result(Verdict.NOT_APPLICABLE, "no terms to compare", views=4))
+def _a_term_that_begins_anew_after_the_replica_was_taken_away(story: Story) -> None:
+    story.sample("n1", "follower", 5)
+    story.at(4 * MS).sample("n1", "removed", 5)
+    story.at(9 * MS).sample("n1", "follower", 0)
+    story.at(12 * MS).sample("n1", "follower", 5)
+
+
+@case(
+    result(
+        Verdict.INVALID, "1 term-backwards",
+        Anomaly("term-backwards", "n1 went back from term 5 to term 4 of q without a restart", (2, 3)),
+        held=[("n2", 5, 12, 12)], views=5, terms=1, term_backwards=1,
+    )
+)  # fmt: skip
+def _a_term_backwards_of_the_replica_that_came_after(story: Story) -> None:
+    story.sample("n1", "follower", 6)
+    story.at(2 * MS).sample("n1", "removed", None)
+    story.at(4 * MS).sample("n1", "follower", 5)
+    story.at(9 * MS).sample("n1", "follower", 4)
+    story.at(12 * MS).sample("n2", "leader", 5)
+
+
 @case(result(Verdict.NOT_APPLICABLE, "no terms to compare", views=2))
 def _a_term_that_may_have_been_seen_in_the_other_order(story: Story) -> None:
     story.at(5 * MS).sample("n1", "follower", 5)

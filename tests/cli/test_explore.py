@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -193,6 +194,39 @@ def test_a_run_that_is_gone_is_kept_again(invoke: Invoke, store: Store) -> None:
     assert len(store.runs()) == 1
 
 
+def test_all_runs_are_kept_where_that_is_asked_by_whoever_runs_them(invoke: Invoke, store: Store) -> None:
+    words = (*SOUND[:-2], "--jobs", "2", "--keep", "all")
+    invoke(*words, "--seeds", "3")
+    kept = {run.run().seed: run for run in store.runs()}
+    assert sorted(kept) == [1, 2, 3]
+    (path,) = store.path.glob("explore-*.jsonl")
+    rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    assert [(row["seed"], row["run"]) for row in rows] == [(seed, kept[seed].id) for seed in (1, 2, 3)]
+    assert [row["digest"] for row in rows] == [run.read_json(run.verdict)["digest"] for run in kept.values()]
+    # what is there is not run again, what is gone is
+    shutil.rmtree(kept[2].path)
+    invoke(*words, "--seeds", "4", "--resume")
+    assert sorted(run.run().seed for run in store.runs()) == [1, 2, 3, 4]
+    assert {kept[1].id, kept[3].id} < {run.id for run in store.runs()}
+
+
+def test_all_runs_can_be_asked_for_later(invoke: Invoke, store: Store) -> None:
+    invoke(*SOUND, "--seeds", "2")
+    assert store.runs() == []
+    invoke(*SOUND, "--seeds", "2", "--resume", "--keep", "all")
+    assert len(store.runs()) == 2
+
+
+def test_none_is_kept_where_none_is_asked(invoke: Invoke, store: Store) -> None:
+    done = json.loads(
+        invoke(*UNSOUND, "--seeds", "6..6", "--jobs", "1", "--keep", "none", "--json", code=1).stdout
+    )
+    assert {failure["run"] for failure in done["failures"]} == {None}
+    assert store.runs() == []
+    text = invoke(*UNSOUND, "--seeds", "6..6", "--jobs", "1", "--keep", "none", "--resume", code=1).stdout
+    assert "1 seed, first 6\n" in text
+
+
 def test_progress_goes_to_stderr(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chaos.cli.tally.EVERY", 0.0)
     told = invoke(*UNSOUND, "--seeds", "5..6", "--jobs", "1", "--json", code=1).stderr.splitlines()
@@ -252,6 +286,8 @@ def test_what_does_not_come_from_its_seed_is_told(
         (("--seeds", "-3"), "--seeds -3: write how many"),
         (("--seeds", "ten"), "--seeds ten: write how many"),
         (("--broker", "rabbitmq-quorum", "--on", "docker"), "needs a simulated cluster, and this one is on docker"),
+        (("--master", "local[2]"), "--master is for --engine spark"),
+        (("--conf", "spark.a=b"), "--conf is for --engine spark"),
         (("--set", "seeds=3"), "unknown key 'seeds'"),
         (("--nemesis", "meteor"), "no 'meteor' among the nemeses"),
     ],

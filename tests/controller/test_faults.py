@@ -17,6 +17,7 @@ from chaos.model.op import Op
 from chaos.model.schedule import Fault, Schedule
 from chaos.progress import Silent
 from clusters.base import Setup
+from nemesis.members import Members
 from tests.controller.fakes import FakeCluster, FakeLedger, Killer, Rolling
 
 FIRST = Fault("killer-1", "killer", "kill", at=2 * SECOND, duration=3 * SECOND, target="leader")
@@ -32,7 +33,7 @@ def carry_out(
         setup = Setup("r", "fake", None, 3, {}, loop, Streams(1), None)  # type: ignore[arg-type]
         cluster = FakeCluster(setup)
         recorder = Recorder(loop)
-        nemeses = {"killer": Killer(), "rolling": Rolling()}
+        nemeses = {"killer": Killer(), "rolling": Rolling(), "members": Members()}
         faults = Faults(cluster, nemeses, recorder, loop, FakeLedger(cluster.asked), Silent())
         change(cluster, faults, loop)
         running = asyncio.ensure_future(faults.run(schedule, loop.now()))
@@ -84,6 +85,19 @@ def test_two_faults_never_hold_one_process() -> None:
         "inject killer-1 kill n1",
         "inject killer-2 kill n2",
     ]
+
+
+def test_members_change_one_at_a_time_and_are_undone_last() -> None:
+    one = Fault("members-1", "members", "shrink", at=1 * SECOND, duration=30 * SECOND, target="n3")
+    other = Fault("members-2", "members", "replace", at=3 * SECOND, duration=1 * SECOND, target="n2")
+    asked, ops = carry_out(Schedule((one, FIRST, other)), 4)
+    assert [what for _, what in asked if what.startswith(("inject", "undo"))] == [
+        "inject members-1 shrink n3",
+        "inject killer-1 kill n1",
+        "undo killer-1",
+        "undo members-1",
+    ]
+    assert [op.error for op in ops if op.key == "members-2" and op.error] == ["another change of members is under way"]
 
 
 def test_nobody_to_hurt_is_info_and_leaves_no_trace() -> None:

@@ -16,7 +16,21 @@ import pytest
 
 from chaos.kernel.clock import Clock
 from chaos.model.errors import SplitbrainError
-from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, POWER_OFF, SHAPE, STOP, WIPE, Action
+from chaos.model.schedule import (
+    CLOCK,
+    CUT,
+    KILL,
+    LEAVE,
+    LOSS,
+    PAUSE,
+    POWER_OFF,
+    SHAPE,
+    SHRINK,
+    STOP,
+    TRANSFER,
+    WIPE,
+    Action,
+)
 from clusters.base import Counts, Delivery, Failed, QueueOptions, Unknown
 from clusters.brokers.amqp import close_connection, open_connection
 from clusters.brokers.rabbitmq import PORT
@@ -476,6 +490,89 @@ def test_what_cannot_be_done_is_refused_with_the_reason(world: World) -> None:
             world.do(cluster.inject("bad", action))
         assert problem in str(raised.value)
     assert world.do(cluster.undo("bad")).bit is None
+
+
+def test_a_replica_is_taken_away_and_added_while_all_goes_on(world: World) -> None:
+    cluster = world.cluster
+
+    async def main() -> None:
+        client = await cluster.connect("n2", "test")
+        stop = asyncio.Event()
+        work = asyncio.ensure_future(publishing(client, stop))
+        leader = await until(leads)
+        injected = await cluster.inject("m1", Action(SHRINK, (leader,)))
+        assert f"{QUEUE}: kept by " in injected.evidence
+        assert (await until(counts)).replicas == 2
+        await asyncio.sleep(1)
+        undone = await cluster.undo("m1")
+        assert undone.bit is True
+        await until(lambda: all_serve(cluster))
+        counted_now = await until(counts)
+        assert (counted_now.serving, counted_now.replicas) == (3, 3)
+        stop.set()
+        assert await work > 0
+        await client.close()
+        await until(lambda: back(leader))
+
+    async def leads() -> str | None:
+        return cluster.leader()
+
+    async def back(node: str) -> bool:
+        """It was told that the node's replica was taken away, and that it had a role again afterwards."""
+        roles = [view.role for view in world.seen.views if (view.scope, view.node) == (QUEUE, node)]
+        return "removed" in roles[:-1]
+
+    async def counts() -> Counts | None:
+        try:
+            return await cluster.counts(QUEUE)
+        except Unknown:
+            return None
+
+    world.do(main())
+
+
+async def publishing(client: Any, stop: asyncio.Event) -> int:
+    """Publish one by one until told to stop; how many were confirmed."""
+    confirmed = 0
+    while not stop.is_set():
+        await asyncio.wait_for(client.publish(QUEUE, b"x"), 30)
+        confirmed += 1
+    return confirmed
+
+
+def test_a_leader_hands_over_to_the_one_that_is_named(world: World) -> None:
+    cluster = world.cluster
+
+    async def main() -> None:
+        leader = cluster.leader() or ""
+        heir = next(node for node in cluster.nodes if node != leader)
+        injected = await cluster.inject("m2", Action(TRANSFER, (leader,), {"to": heir}))
+        assert f"{QUEUE}: led by {leader}, then by {heir}" in injected.evidence
+        assert (await cluster.undo("m2")).bit is True
+        await until(lambda: leads(heir))
+        with pytest.raises(SplitbrainError, match="it leads nothing"):
+            await cluster.inject("m3", Action(TRANSFER, (leader,), {"to": heir}))
+        await cluster.undo("m3")
+
+    async def leads(node: str) -> bool:
+        return cluster.leader() == node
+
+    world.do(main())
+
+
+def test_a_node_leaves_the_cluster_and_joins_it_again_with_its_replicas(world: World) -> None:
+    cluster = world.cluster
+
+    async def main() -> None:
+        injected = await cluster.inject("m4", Action(LEAVE, ("n3",)))
+        listed = injected.evidence.removeprefix("n3: members of the cluster without it: ")
+        assert listed in ("[rabbit@n1,rabbit@n2]", "[rabbit@n2,rabbit@n1]")
+        undone = await cluster.undo("m4")
+        assert undone.bit is True
+        await until(lambda: all_serve(cluster))
+        assert (await cluster.counts(QUEUE)).replicas == 3
+
+    world.do(main())
 
 
 def test_versions_and_logs_are_collected(world: World, tmp_path: Path) -> None:

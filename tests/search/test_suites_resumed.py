@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,6 +120,25 @@ def test_an_interrupt_leaves_what_was_done(
     assert "interrupted" in capsys.readouterr().err
     assert suite("--resume") == 1
     assert (find(STORE, "latest").state, len(Store(STORE).runs())) == ("done", 7)
+
+
+def test_killed_it_goes_on_too(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine.write_text(TEXT.replace("seeds = 3", "seeds = 8"))
+    command = [sys.executable, "-c", "from chaos.cli.main import main; main()", "suite", "mine.toml"]
+    process = subprocess.Popen([*command, "--jobs", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while process.poll() is None and not any(len(one.lines) >= 2 for one in suite_runs.suite_runs(STORE)):
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        process.wait()
+    before = find(STORE, "latest")
+    assert before.state == "interrupted"
+    assert suite("--resume") == 1
+    after = find(STORE, "latest")
+    assert after.lines[: len(before.lines)] == before.lines
+    assert sorted(line.key for line in after.lines) == sorted(after.plan.planned())
+    assert (after.id, after.state) == (before.id, "done")
 
 
 @pytest.mark.parametrize(

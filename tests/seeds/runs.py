@@ -35,16 +35,20 @@ def data(
     time: str = "60s",
     rate: float = 50,
     workload: Mapping[str, Any] | None = None,
+    nodes: int = 3,
+    faults: Iterable[Mapping[str, Any]] = (),
     **settings: Any,
 ) -> dict[str, Any]:
-    """A scenario of the simulated quorum queue on three nodes."""
+    """A scenario of the simulated quorum queue, on three nodes unless it says otherwise."""
+    listed = [dict(fault) for fault in faults]
     return {
         "schema": 1,
         "name": "seeds",
         "seed": seed,
-        "cluster": {"broker": "rabbitmq-quorum", "on": "simulated", "nodes": 3, "settings": settings},
+        "cluster": {"broker": "rabbitmq-quorum", "on": "simulated", "nodes": nodes, "settings": settings},
         "workload": {"name": "queue", "rate": rate, "time": time, **(workload or {})},
         "nemesis": [{"name": nemesis} if isinstance(nemesis, str) else dict(nemesis) for nemesis in nemeses],
+        **({"fault": listed} if listed else {}),
     }
 
 

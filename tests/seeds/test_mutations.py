@@ -43,6 +43,20 @@ CONTROLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("linearizable.empty-though-not",),
     ),
     "serve-all": ({"nemeses": ("kill",), "workload": {"single_active": True}}, ("single-active.two-active",)),
+    # the old leader, cut off with one of five, takes the three others out, who elect one of themselves
+    "many-changes-at-once": (
+        {
+            "nemeses": (),
+            "nodes": 5,
+            "time": "30s",
+            "faults": (
+                {"nemesis": "partition", "kind": "halves", "target": "n1+n2", "at": "8s", "for": "12s"},
+                {"nemesis": "members", "kind": "shrink", "target": "n3+n4+n5", "at": "8500ms", "for": "4s"},
+            ),
+            "workload": {"consume": "none", "drain": "10s"},
+        },
+        ("leaders.dual-confirm", "messages.lost"),
+    ),
     "serve-after-losing-majority": ({"nemeses": ("partition",)}, ("messages.lost", "leaders.dual-confirm")),
 }
 

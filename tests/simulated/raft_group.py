@@ -9,6 +9,7 @@ from typing import Any
 from clusters.simulated.fifo import APPLIED, ENQUEUE, OK, Fifo
 from clusters.simulated.quorum.replica import QuorumReplica
 from clusters.simulated.raft.log import Entry
+from clusters.simulated.raft.machine import MEMBERS
 from clusters.simulated.raft.rules import HEARTBEAT_TIMER, LEADER, Rules
 from clusters.simulated.replica import BELIEF, COMPACT, LOG, REPLY, SEND, SYNC, TIMER, WRITE, Message
 
@@ -42,12 +43,18 @@ class Member:
         self.token: Any = None
         self.timers: dict[int, None] = {}
         self.replica: QuorumReplica
+        self.born: tuple[str, ...] = ()  # who belonged to the group when its replica was made,
+        self.since = 0  # and the index of the entry by which it had left before
+        self.reached = (0, 0)  # how far the group had come when it was given an empty disk
 
 
 class Group:
-    """`size` members; everything that happens is drawn from `random`."""
+    """`size` members; everything that happens is drawn from `random`. With `changes` they leave and join, too, and
+    leaders give way."""
 
-    def __init__(self, random: Random, size: int = 3, mutation: str = "none", snapshot: int = 10) -> None:
+    def __init__(
+        self, random: Random, size: int = 3, mutation: str = "none", snapshot: int = 10, changes: bool = False
+    ) -> None:
         self.random = random
         self.names = [f"n{number}" for number in range(1, size + 1)]
         self.rules = Rules(election=1000, hurry=10, heartbeat=100, snapshot=snapshot, mutation=mutation)
@@ -58,7 +65,10 @@ class Group:
         self.confirmed: dict[int, None] = {}
         self.sequence = 0
         self.alone: str | None = None
+        self.changes = changes
+        self.given_way: dict[int, str] = {}  # in which term a leader did, and to whom
         for member in self.members.values():
+            member.born = tuple(self.names)
             self._start(member)
 
     def run(self, steps: int) -> None:
@@ -67,6 +77,9 @@ class Group:
             self.cut,
         ]  # fmt: skip
         weights = [60, 2, 3, 25, 12, 8, 0.3, 0.5, 0.5]
+        if self.changes:
+            acts += [self.leave, self.join, self.give_way]
+            weights += [3, 6, 1]
         for act in self.random.choices(acts, weights, k=steps):
             act()
             self.check()
@@ -93,7 +106,7 @@ class Group:
             newest = max(leading, key=lambda m: m.replica.term, default=None)
             if newest is None:
                 self.fire(self.random.choice(list(self.members.values())))
-            elif all(m.replica.commit == newest.replica.log.last for m in self.members.values()):
+            elif all(self.members[n].replica.commit == newest.replica.log.last for n in newest.replica.members):
                 return newest.name
             else:
                 newest.replica.timer(HEARTBEAT_TIMER, 0.5)
@@ -153,6 +166,56 @@ class Group:
             member.replica.request(PID, (ENQUEUE, PID, self.sequence, self.sequence, b"m%d" % self.sequence))
             self._after(member)
 
+    def leave(self) -> None:
+        """A leader is to take somebody out of the group, itself perhaps."""
+        if (leader := self._leader()) is not None and len(leader.replica.members) > 1:
+            gone = self.random.choice(leader.replica.members)
+            leader.replica.change([name for name in leader.replica.members if name != gone])
+            self._after(leader)
+
+    def join(self) -> None:
+        """A leader is to take somebody in. Whoever has left for certain gets an empty disk before, once, and is told
+        how far the group had come."""
+        leader, left = self._leader(), self._left()
+        if leader is None or not leader.replica.ready or leader.replica.commit < max(left.values(), default=0):
+            return
+        reached = self.reached(leader)
+        for name, since in left.items():
+            member = self.members[name]
+            if member.since != since:
+                member.since, member.born, member.reached, member.synced, member.written = since, (), reached, [], []
+                self._start(member)
+        if not left or leader.replica.role != LEADER:
+            return
+        member = self.members[self.random.choice(list(left))]
+        if member.name not in leader.replica.members:
+            leader.replica.change([*leader.replica.members, member.name])
+            self._after(leader)
+
+    def give_way(self) -> None:
+        if (leader := self._leader()) is not None:
+            to = self.random.choice(self.names)
+            if leader.replica.give_way(to):
+                self.given_way[leader.replica.term] = to
+            self._after(leader)
+
+    def reached(self, leader: Member) -> tuple[int, int]:
+        """Term and index of what is committed for certain."""
+        return leader.replica.log.term_at(leader.replica.commit), leader.replica.commit
+
+    def _leader(self) -> Member | None:
+        leaders = [member for member in self.members.values() if member.replica.role == LEADER]
+        return self.random.choice(leaders) if leaders else None
+
+    def _left(self) -> dict[str, int]:
+        """Who does not belong to the group for certain, and by the entry of which index that is so."""
+        left: dict[str, int] = {}
+        for index, command in sorted(self.committed.items()):
+            if command[0] == MEMBERS:
+                out = [name for name in self.names if name not in command[3]]
+                left = {name: left.get(name, index) for name in out}
+        return left
+
     def kill(self) -> None:
         self._start(self.random.choice(list(self.members.values())))
 
@@ -164,7 +227,8 @@ class Group:
     def _start(self, member: Member) -> None:
         member.token = None
         member.timers = {}
-        member.replica = QuorumReplica(member.name, self.names, Recorded(self), self.rules)
+        member.replica = QuorumReplica(member.name, member.born, Recorded(self), self.rules)
+        member.replica.since = member.reached
         member.replica.start([*member.synced, *member.written], self.random.random())
         self._after(member)
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from clusters.simulated.fifo import ENQUEUE, Fifo
 from clusters.simulated.quorum.replica import QuorumReplica
 from clusters.simulated.raft.log import ENTRIES, META, SNAPSHOT
+from clusters.simulated.raft.machine import MEMBERS
 from clusters.simulated.raft.rules import APPEND, APPENDED, ASK, ASKED, ELECTION_TIMER, VOTE, VOTED, Rules
 from clusters.simulated.replica import BELIEF, COMPACT, SEND, SYNC, WRITE, Effect
 from tests.simulated.raft_group import PID, Broken, Group
@@ -14,8 +15,8 @@ from tests.simulated.raft_group import PID, Broken, Group
 RULES = Rules(election=1000, hurry=10, heartbeat=100, snapshot=1000)
 
 
-def live_through(seed: int, size: int) -> None:
-    group = Group(Random(seed), size)
+def live_through(seed: int, size: int, changes: bool = False) -> None:
+    group = Group(Random(seed), size, changes=changes)
     for _ in range(12):
         group.run(100)
         if seed % 2:
@@ -30,10 +31,17 @@ def test_whatever_happens_the_invariants_hold_and_afterwards_the_group_settles(s
     live_through(seed, size)
 
 
+@given(seed=st.integers(0, 2**32), size=st.sampled_from([2, 3, 4, 5]))
+@settings(max_examples=100, deadline=None)
+def test_they_hold_while_members_leave_and_join_and_leaders_give_way(seed: int, size: int) -> None:
+    live_through(seed, size, changes=True)
+
+
 @pytest.mark.long
-def test_thousands_of_schedules_hold() -> None:
+@pytest.mark.parametrize("changes", [False, True])
+def test_thousands_of_schedules_hold(changes: bool) -> None:
     for seed in range(5000):
-        live_through(seed, 3)
+        live_through(seed, 3 + seed % 3 if changes else 3, changes)
 
 
 def test_the_schedules_go_deep_enough_to_mean_something() -> None:
@@ -43,6 +51,17 @@ def test_the_schedules_go_deep_enough_to_mean_something() -> None:
     assert sum(len(group.leaders) for group in groups) > 30
     assert sum(len(group.committed) for group in groups) > 100
     assert sum(member.replica.log.base > 0 for group in groups for member in group.members.values()) > 5
+
+
+def test_with_members_that_come_and_go_too() -> None:
+    groups = [Group(Random(seed), 4, changes=True) for seed in range(30)]
+    for group in groups:
+        group.run(3000)
+    changes = [command[3] for group in groups for command in group.committed.values() if command[0] == MEMBERS]
+    assert len(changes) > 50
+    assert {len(members) for members in changes} == {1, 2, 3, 4}
+    ways = [(group, term, to) for group in groups for term, to in group.given_way.items()]
+    assert sum(group.leaders.get(term + 1) == to for group, term, to in ways) > 2
 
 
 @pytest.mark.parametrize(
@@ -66,15 +85,38 @@ def test_a_rule_switched_off_breaks_an_invariant(mutation: str, broken: str) -> 
         search()
 
 
-@given(seed=st.integers(0, 2**32))
+def test_many_changes_at_once_break_an_invariant() -> None:
+    def search() -> None:
+        for seed in range(100):
+            group = Group(Random(seed), 4, "many-changes-at-once", changes=True)
+            group.run(1500)
+            group.check_confirmed()
+
+    with pytest.raises(Broken, match=r"election safety|leader completeness|state machine safety|confirmed and lost"):
+        search()
+
+
+def test_a_new_replica_under_an_old_name_that_knows_nothing_breaks_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Group, "reached", lambda self, leader: (0, 0))
+
+    def search() -> None:
+        for seed in range(320, 1000):  # one in some hundreds shows it
+            live_through(seed, 2 + seed % 2, changes=True)
+
+    with pytest.raises(Broken, match=r"election safety|leader completeness|state machine safety|confirmed and lost"):
+        search()
+
+
+@given(seed=st.integers(0, 2**32), changes=st.booleans())
 @settings(max_examples=20, deadline=None)
-def test_a_replica_restored_from_its_snapshot_goes_on_as_the_original(seed: int) -> None:
-    group = Group(Random(seed))
-    group.run(200)
+def test_a_replica_restored_from_its_snapshot_goes_on_as_the_original(seed: int, changes: bool) -> None:
+    group = Group(Random(seed), changes=changes)
+    group.run(400)
     for member in group.members.values():
         original = member.replica
         state = original.snapshot()
-        copy = QuorumReplica(member.name, group.names, Fifo(), group.rules)
+        copy = QuorumReplica(member.name, member.born, Fifo(), group.rules)
+        copy.since = original.since
         copy.restore(state)
         assert hash(copy.snapshot()) == hash(state)
         assert copy.snapshot() == state

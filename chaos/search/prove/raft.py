@@ -107,9 +107,9 @@ class RaftModel(Model):
         one of silence, which only skips the next. Sorted: votes, peers and messages that wait."""
         (
             role, leader, term, voted, log, verified, commit, applied, noop, ready, meta, meta_durable, held, syncing,
-            unflushed, patience, votes, _, peers, machine, leading,
+            unflushed, patience, votes, _, peers, machine, leading, changes, *gives_way,
         ) = core.state  # fmt: skip
-        *rest, epoch = log
+        (members, saved), *rest, epoch = log
         leads = role == LEADER
         if leads:
             cap = MISSED + 1 if self.mutation == "serve-after-losing-majority" else 0
@@ -117,10 +117,11 @@ class RaftModel(Model):
         else:
             peers = sorted((peer[0], 1, 0, True, False, 0) for peer in peers)
         state = (
-            role, leader, term, voted, (*rest, 0), 0 if leads or leader is None else verified, commit, applied,
+            role, leader, term, voted, ((tuple(sorted(members)), saved), *rest, 0),
+            0 if leads or leader is None else verified, commit, applied,
             noop if leads else 0, ready, meta - meta_durable, 0, tuple(sorted(held, key=repr)), syncing, unflushed,
             patience, tuple(sorted(votes)) if role in (PRE_VOTE, CANDIDATE) else (),
-            tuple(peer[0] for peer in peers), tuple(peers), machine, leading,
+            tuple(peer[0] for peer in peers), tuple(peers), machine, leading, changes, *gives_way,
         )  # fmt: skip
 
         def since(token: Any) -> Any:

@@ -65,6 +65,14 @@ answer(<<"clock">>) ->
 answer(<<"touch">>) ->
     _ = side_by_side(fun touch/1, ra_servers()),
     object([{pid, os:getpid()}]);
+answer(<<"shrink", Names/binary>>) ->
+    changed(fun take_out/1, [Queue || Queue <- queues(Names), lists:member(node(), members(Queue))]);
+answer(<<"grow", Names/binary>>) ->
+    changed(fun take_in/1, [Queue || Queue <- queues(Names), not lists:member(node(), members(Queue))]);
+answer(<<"transfer", To/binary>>) ->
+    Led = [Queue || Queue <- queues(<<>>), is_led_here(Queue)],
+    changed(fun({Queue, Others}) -> hand_over(Queue, Others) end,
+            [{Queue, Others} || Queue <- Led, Others <- [heirs(Queue, To)], Others =/= []]);
 answer(Other) ->
     object([{error, <<"unknown question: ", Other/binary>>}]).
 
@@ -200,6 +208,120 @@ streams(Members) ->
          [{scope, Scope}, {leader, atom_to_binary(maps:get(leader_node, Conf, ''), utf8)},
           {members, {list, [text(Node) || Node <- Nodes]}} | Here]
      end || Queue <- Queues].
+
+%% What an operator asks for, of each queue by itself: what came of it, and with which queues; and why not, with others.
+%% None of it is done twice at a time: each change to a group is to be committed before the next.
+changed(Change, Queues) ->
+    Done = [{name(Queue), try Change(Queue) catch _:Why -> {error, Why} end} || Queue <- Queues],
+    object([{pid, os:getpid()},
+            {done, {list, [said([Name, <<": ">>, What]) || {Name, {ok, What}} <- Done]}},
+            {queues, {list, [text(Name) || {Name, {ok, _}} <- Done]}},
+            {failed, {list, [said([Name, <<": ">>, io_lib:format("~0p", [Why])]) || {Name, {error, Why}} <- Done]}}]).
+
+said(Words) -> text(iolist_to_binary(Words)).
+
+name({Queue, _}) -> name(Queue);
+name(Queue) -> {resource, _, queue, Name} = amqqueue:get_name(Queue), Name.
+
+vhost(Queue) -> {resource, VHost, queue, _} = amqqueue:get_name(Queue), VHost.
+
+%% All, or those that are named, each after a tab; by their records in the database.
+queues(<<>>) -> [Queue || Queue <- rabbit_amqqueue:list(), is_replicated(Queue)];
+queues(Names) ->
+    Wanted = binary:split(Names, <<"\t">>, [global, trim_all]),
+    [Queue || Queue <- queues(<<>>), lists:member(name(Queue), Wanted)].
+
+is_replicated(Queue) ->
+    lists:member(amqqueue:get_type(Queue), [rabbit_quorum_queue, rabbit_stream_queue, rabbit_classic_queue]).
+
+members(Queue) ->
+    case amqqueue:get_type(Queue) of
+        rabbit_classic_queue -> [node(Pid) || Pid <- [amqqueue:get_pid(Queue) | amqqueue:get_slave_pids(Queue)]];
+        _ -> maps:get(nodes, amqqueue:get_type_state(Queue))
+    end.
+
+take_out(Queue) ->
+    Done = case amqqueue:get_type(Queue) of
+               rabbit_quorum_queue -> rabbit_quorum_queue:delete_member(vhost(Queue), name(Queue), node());
+               rabbit_stream_queue -> rabbit_stream_queue:delete_replica(vhost(Queue), name(Queue), node());
+               rabbit_classic_queue -> {error, mirrors_are_where_the_policy_has_them}
+           end,
+    kept(Done, Queue, fun(Nodes) -> not lists:member(node(), Nodes) end).
+
+%% Since 4.0 who is taken in votes only once it has caught up.
+take_in(Queue) ->
+    Done = case {amqqueue:get_type(Queue), erlang:function_exported(rabbit_quorum_queue, add_member, 5)} of
+               {rabbit_quorum_queue, false} ->
+                   rabbit_quorum_queue:add_member(vhost(Queue), name(Queue), node(), 5000);
+               {rabbit_quorum_queue, true} ->
+                   rabbit_quorum_queue:add_member(vhost(Queue), name(Queue), node(), promotable, 5000);
+               {rabbit_stream_queue, _} -> rabbit_stream_queue:add_replica(vhost(Queue), name(Queue), node());
+               {rabbit_classic_queue, _} -> {error, mirrors_are_where_the_policy_has_them}
+           end,
+    kept(Done, Queue, fun(Nodes) -> lists:member(node(), Nodes) end).
+
+%% Who belongs to it now, by its own leader where it has Raft, else by the database.
+kept(ok, Queue, AsWanted) ->
+    {ok, Again} = rabbit_amqqueue:lookup(amqqueue:get_name(Queue)),
+    Nodes = case amqqueue:get_type(Queue) of
+                rabbit_quorum_queue ->
+                    {Name, _} = amqqueue:get_pid(Again),
+                    {ok, Ids, _} = ra:members([{Name, Node} || Node <- members(Again)], 5000),
+                    [Node || {_, Node} <- Ids];
+                _ -> members(Again)
+            end,
+    case AsWanted(Nodes) of
+        true -> {ok, [<<"kept by ">>, lists:join(<<", ">>, [short(Node) || Node <- Nodes])]};
+        false -> {error, {still, Nodes}}
+    end;
+kept({error, Why}, _, _) -> {error, Why};
+kept(Other, _, _) -> {error, Other}.
+
+short(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
+
+is_led_here(Queue) ->
+    case amqqueue:get_type(Queue) of
+        rabbit_quorum_queue ->
+            {Name, _} = amqqueue:get_pid(Queue),
+            try ets:lookup_element(ra_state, Name, 2) =:= leader catch _:_ -> false end;
+        rabbit_classic_queue -> is_here(amqqueue:get_pid(Queue));
+        rabbit_stream_queue -> maps:get(leader_node, amqqueue:get_type_state(Queue), none) =:= node()
+    end.
+
+%% Who may lead a queue instead of this node: the one that is named, or all that are connected.
+heirs(Queue, To) ->
+    [Node || Node <- members(Queue), Node =/= node(), lists:member(Node, nodes()),
+             To =:= <<>> orelse <<"\t", (list_to_binary(short(Node)))/binary>> =:= To].
+
+hand_over(Queue, [To | Others]) ->
+    Done = case amqqueue:get_type(Queue) of
+               rabbit_quorum_queue -> rabbit_quorum_queue:transfer_leadership(Queue, To);
+               rabbit_classic_queue -> rabbit_mirror_queue_misc:transfer_leadership(Queue, To);
+               rabbit_stream_queue -> rabbit_stream_queue:transfer_leadership(Queue, To)
+           end,
+    case {followed(Queue, 30), Others} of
+        {none, []} -> {error, Done};
+        {none, _} -> hand_over(Queue, Others);
+        {Node, _} -> {ok, [<<"led by ">>, short(node()), <<", then by ">>, short(Node)]}
+    end.
+
+%% Who leads it now, once somebody does and it is not this node any more; looked at so many times, 0.1 s apart.
+followed(_, 0) -> none;
+followed(Queue, Looks) ->
+    timer:sleep(100),
+    {ok, Again} = rabbit_amqqueue:lookup(amqqueue:get_name(Queue)),
+    Leader = case amqqueue:get_type(Queue) of
+                 rabbit_quorum_queue ->
+                     {Name, _} = amqqueue:get_pid(Again),
+                     Ids = [{Name, Node} || Node <- members(Again), Node =/= node(), lists:member(Node, nodes())],
+                     try {ok, _, {_, Node}} = ra:members(Ids, 1000), Node catch _:_ -> node() end;
+                 rabbit_classic_queue -> node(amqqueue:get_pid(Again));
+                 rabbit_stream_queue -> maps:get(leader_node, amqqueue:get_type_state(Again), node())
+             end,
+    case Leader =:= node() of
+        true -> followed(Queue, Looks - 1);
+        false -> Leader
+    end.
 
 node_of({pid, Pid}) when is_pid(Pid) -> atom_to_binary(node(Pid), utf8);
 node_of({pid, _}) -> <<>>;

@@ -29,7 +29,7 @@ class BlazingmqCluster(SingleReplicaCluster):
         await self._until(lambda: not any(self._why_not(name) for name in self.nodes), f"queue {queue!r} is not served")
 
     async def counts(self, queue: str) -> Counts:
-        server = cast("Server | None", self._serving_leader(queue))
+        server = cast("Server | None", self.serving_leader(queue))
         if server is None or server.leading is None:
             raise Unknown("there is no active leader")
         fifo = server.leading.queues.get(queue) or Fifo()

@@ -2,7 +2,7 @@
 
 After the documentation of RabbitMQ 3.10 and 4.0 and the sources of `ra` and `rabbit_fifo`. What is simpler than there:
 times are not adaptive (ra's failure detector learns them), a snapshot travels in one message, a poll that is asked
-again after a change of leader gets the same message, and queues do not change their members.
+again after a change of leader gets the same message, and a node that is yet to be taken in knows of nobody.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class QuorumQueue(Protocol):
     versions = ("4.0", "3.10")
     serves = (QUEUE, REQUEUE)
     features = (SINGLE_ACTIVE, NO_ACKS)
+    fixed = None
     settings = (
         *COMMON_SETTINGS,
         Setting("net_ticktime", duration, "5s", "silence after which a node takes another for down"),

@@ -29,19 +29,20 @@ class Elections(Replica):
     """One member of a group, on node `me`, as far as elections go; `members` are all nodes of the group."""
 
     __slots__ = (
-        "_again", "_held", "_meta", "_meta_durable", "_patience", "_votes", "connected", "leader", "log", "majority",
-        "me", "members", "others", "role", "rules", "term", "voted",
+        "_again", "_held", "_meta", "_meta_durable", "_patience", "_votes", "connected", "gives_way_to", "leader",
+        "log", "majority", "me", "members", "others", "role", "rules", "since", "term", "voted",
     )  # fmt: skip
 
     def __init__(self, me: str, members: Sequence[str], log: RaftLog, rules: Rules) -> None:
         super().__init__()
         self.me = me
-        self.members = tuple(members)
-        self.others = tuple(node for node in members if node != me)
-        self.majority = len(members) // 2 + 1
         self.rules = rules
+        # of one that takes the place of an earlier one of its name: term and index of what had been committed by then
+        self.since = (0, 0)
+        self._belong(members)
         self.role = FOLLOWER
         self.leader: str | None = None
+        self.gives_way_to: str | None = None  # as leader: who is to lead instead
         self.connected: dict[str, None] = {}
         self._votes: dict[str, None] = {}
         # durable state, as the journal has it
@@ -61,6 +62,12 @@ class Elections(Replica):
         self.connected.pop(node, None)
         if node == self.leader:
             self.effects.append((TIMER, ELECTION_TIMER, int(self.rules.hurry * draw)))
+
+    def _belong(self, members: Sequence[str]) -> None:
+        """These are the group now. Who has just been started, and is not told yet, knows of nobody."""
+        self.members = tuple(members)
+        self.others = tuple(node for node in self.members if node != self.me)
+        self.majority = len(self.members) // 2 + 1
 
     @abstractmethod
     def _lead(self) -> None:
@@ -112,7 +119,7 @@ class Elections(Replica):
         """Whether a candidate's log is at least as new as ours: the rule that keeps committed entries."""
         if self.rules.mutation == "ignore-log-up-to-date":
             return True
-        return (last_term, last) >= (self.log.last_term, self.log.last)
+        return (last_term, last) >= max((self.log.last_term, self.log.last), self.since)
 
     def _ask_for_votes(self) -> None:
         self.role = PRE_VOTE
@@ -126,7 +133,7 @@ class Elections(Replica):
 
     def _on_ask(self, source: str, message: Message) -> None:
         _, term, last, last_term = message
-        if self.role == LEADER and term <= self.term:
+        if self.role == LEADER and term <= self.term and source != self.gives_way_to:
             self._assert(source)
             return
         if term > self.term:
@@ -188,7 +195,7 @@ class Elections(Replica):
                     self._count_votes()
 
     def _count_votes(self) -> None:
-        if len(self._votes) >= self.majority:
+        if sum(node in self.members for node in self._votes) >= self.majority:
             if self.role == PRE_VOTE:
                 self._stand()
             elif self.role == CANDIDATE:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 Command = tuple[Any, ...]
 
 NOOP: Command = (0, None, 0, None, None)  # the first entry of a leader's term; a machine lets it pass
+MEMBERS = -1  # (MEMBERS, None, 0, members, None): who belongs to the group from this entry on; a machine lets it pass
 
 
 class Machine(Protocol):

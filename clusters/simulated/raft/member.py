@@ -5,7 +5,10 @@ pre-vote without regard to a living leader (a leader answers a pre-vote by asser
 leader's connection is lost, pipelined AppendEntries, and one write-ahead log whose sync covers many entries. Term and
 vote are durable before anyone hears of them; an entry counts for the commit only where it has been synced.
 
-Entries are (term, command); what a command is, the machine knows.
+Entries are (term, command); what a command is, the machine knows. One kind is Raft's own: who belongs to the group, one
+node more or fewer than before, from the moment on when the entry is in the log, committed or not (the dissertation,
+"Consensus: Bridging Theory and Practice", sections 4.1 and 4.2.2). A leader takes the next change only when the one
+before is committed, and an entry of its own term.
 """
 
 from __future__ import annotations
@@ -16,17 +19,19 @@ from typing import Any, Generic, TypeVar
 
 from clusters.simulated.raft.elections import Elections
 from clusters.simulated.raft.log import ENTRIES, META, SNAPSHOT, Entry, Outlives, RaftLog
-from clusters.simulated.raft.machine import NOOP, Command, Machine
+from clusters.simulated.raft.machine import MEMBERS, NOOP, Command, Machine
 from clusters.simulated.raft.rules import (
     APPEND,
     APPENDED,
     ASK,
     BATCH,
     ELECTION_TIMER,
+    GIVES_WAY,
     HEARTBEAT_TIMER,
     INSTALL,
     LEADER,
     MISSED,
+    STAND,
     VOTE,
     WINDOW,
     Peer,
@@ -46,19 +51,23 @@ M = TypeVar("M", bound=Machine)
 
 
 class Raft(Elections, Generic[M]):
-    """One member of a group, on node `me`; `members` are all nodes of the group."""
+    """One member of a group, on node `me`; `members` are all nodes of the group, as far as it is told before its log
+    says more: nobody, where it is yet to be taken in."""
 
     __slots__ = (
-        "_noop", "_peers", "_syncing", "_unflushed", "_verified", "applied", "commit", "machine", "ready",
+        "_changes", "_noop", "_patient", "_peers", "_syncing", "_unflushed", "_verified", "applied", "commit",
+        "machine", "ready",
     )  # fmt: skip
 
     def __init__(self, me: str, members: Sequence[str], machine: M, rules: Rules) -> None:
-        super().__init__(me, members, RaftLog(machine.snapshot()), rules)
+        super().__init__(me, members, RaftLog((tuple(members), machine.snapshot())), rules)
         self.machine = machine
         self.ready = False  # as leader: the no-op that it began with is applied
         self.commit = 0
         self.applied = 0
         self._peers = {node: Peer(1) for node in self.others}
+        self._changes: list[tuple[int, tuple[str, ...]]] = []  # after the snapshot: who belongs, from which entry on
+        self._patient = 0  # as a leader that gives way: for so many heartbeats more
         self._verified = 0  # known to be as the leader has it, up to here
         self._noop = 0
         self._syncing = False
@@ -74,7 +83,8 @@ class Raft(Elections, Generic[M]):
             else:
                 self.log.replay(record)
         self.commit = self.applied = self.log.base
-        self.machine.restore(self.log.saved)
+        self.machine.restore(self.log.saved[1])
+        self._regroup()
         self.log.durable = self.log.base
         if self.log.last or self.term:  # what a killed process wrote is there, but perhaps only in the kernel's memory
             self._meta += 1
@@ -95,6 +105,9 @@ class Raft(Elections, Generic[M]):
             self._on_vote(source, message)
         elif tag == INSTALL:
             self._on_install(source, message)
+        elif tag == STAND:
+            if message[1] == self.term and self.role != LEADER and self._may_stand():
+                self._ask_for_votes()
         else:
             self._on_answer(source, message)
 
@@ -104,7 +117,10 @@ class Raft(Elections, Generic[M]):
                 self._heartbeat()
         elif self.role != LEADER:
             self._draw(draw)
-            self._ask_for_votes()
+            if self._may_stand():
+                self._ask_for_votes()
+            else:
+                self.effects.append(self._again)
 
     def synced(self, token: Any) -> None:
         index, epoch, meta = token
@@ -130,7 +146,7 @@ class Raft(Elections, Generic[M]):
     def flush(self) -> None:
         """A leader writes, syncs and sends what it was asked for, all of it together; while a sync is under way, what
         comes waits for the next one."""
-        if not self._unflushed or self._syncing:
+        if not self._unflushed or self._syncing or self.gives_way_to is not None:
             return
         self._unflushed = False
         log = self.log
@@ -150,8 +166,9 @@ class Raft(Elections, Generic[M]):
             self.machine.leading = False
             self.ready = False
             if self.log.written < self.log.last:  # never written, never sent: forgotten
-                self.log.cut_back(self.log.written + 1)
+                self._discard(self.log.written + 1)
             self._unflushed = False
+            self.gives_way_to = None
         self._verified = 0
         super()._follow(term, leader)
 
@@ -174,9 +191,14 @@ class Raft(Elections, Generic[M]):
         self._heartbeat()
 
     def _assert(self, node: str) -> None:
-        self._send_entries(node, self._peers[node], assert_=True)
+        if (peer := self._peers.get(node)) is not None:  # who does not belong to the group any more may ask for ever
+            self._send_entries(node, peer, assert_=True)
 
     def _heartbeat(self) -> None:
+        if self.gives_way_to is not None:
+            self._patient -= 1
+            if not self._patient:
+                self.gives_way_to = None
         for node, peer in self._peers.items():
             peer.missed += 1
             if not peer.sent or peer.probing:
@@ -185,6 +207,66 @@ class Raft(Elections, Generic[M]):
         self.effects.append((TIMER, HEARTBEAT_TIMER, self.rules.heartbeat))
         if self.rules.mutation == "serve-after-losing-majority":
             self._advance()
+
+    def give_way(self, node: str) -> bool:
+        """As leader: tell another member to stand for election, and say nothing until it leads, or some heartbeats have
+        gone by. Whether it was told: not one that has not been sent all."""
+        peer = self._peers.get(node)
+        if peer is None or peer.probing or peer.next <= self.log.written:
+            return False
+        self.gives_way_to, self._patient = node, GIVES_WAY
+        self.effects.append((LOG, "notice", f"gives way to {node}"))
+        self.effects.append((SEND, node, (STAND, self.term)))
+        return True
+
+    # --- who belongs to the group
+
+    @property
+    def settled(self) -> bool:
+        """Whether who belongs to the group is committed."""
+        return not self._changes or self._changes[-1][0] <= self.commit
+
+    def _may_stand(self) -> bool:
+        """Not one that is yet to be taken in, or to learn that it was; nor one that has left for good."""
+        return (self.log.last_term, self.log.last) >= self.since and (self.me in self.members or not self.settled)
+
+    def change(self, members: Sequence[str]) -> bool:
+        """As leader: this is to be the group, one node more or fewer. Whether it was put into the log: not while the
+        change before is under way, nor before an entry of our own term is committed."""
+        if self.rules.mutation != "many-changes-at-once" and not (self.ready and self.settled):
+            return False
+        assert members, "somebody has to stay"
+        self.effects.append((LOG, "notice", f"the group is to be {', '.join(members)}"))
+        self.propose((MEMBERS, None, 0, tuple(members), None))
+        self._learn(self.log.last, self.log.entries[-1:])
+        return True
+
+    def _learn(self, first: int, entries: Sequence[Entry]) -> None:
+        """Entries have come into the log, numbered from `first` on."""
+        changes = [(first + place, entry[1][3]) for place, entry in enumerate(entries) if entry[1][0] == MEMBERS]
+        if changes:
+            self._changes += changes
+            self._adopt()
+
+    def _discard(self, index: int) -> None:
+        """The entries from an index on are no more."""
+        self.log.cut_back(index)
+        if self._changes and self._changes[-1][0] >= index:
+            self._changes = [change for change in self._changes if change[0] < index]
+            self._adopt()
+
+    def _regroup(self) -> None:
+        """The log is another."""
+        self._changes = []
+        self._learn(self.log.base + 1, self.log.entries)
+        self._adopt()
+
+    def _adopt(self) -> None:
+        members = self._changes[-1][1] if self._changes else self.log.saved[0]
+        if members != self.members:
+            self._belong(members)
+            known = self._peers
+            self._peers = {node: known.get(node) or Peer(self.log.last + 1) for node in self.others}
 
     # --- the leader's log
 
@@ -196,6 +278,8 @@ class Raft(Elections, Generic[M]):
 
     def _send_entries(self, node: str, peer: Peer, assert_: bool = False) -> None:
         """Send what the follower lacks, as far as the window goes; with `assert_` even if that is nothing."""
+        if self.gives_way_to is not None:
+            return
         log = self.log
         base = log.base
         if peer.next <= base:
@@ -224,7 +308,9 @@ class Raft(Elections, Generic[M]):
         if success and index > self.log.last:
             self.effects.append((LOG, "error", f"{source} has committed what its leader of term {term} lacks"))
             return
-        peer = self._peers[source]
+        peer = self._peers.get(source)
+        if peer is None:
+            return
         peer.missed = 0
         if success:
             if index > peer.match:
@@ -246,10 +332,11 @@ class Raft(Elections, Generic[M]):
 
     def _advance(self) -> None:
         """Commit what a majority has synced; entries of earlier terms only along with one of ours."""
-        indices = [self.log.durable, *[peer.match for peer in self._peers.values()]]
+        own = [self.log.durable] if self.me in self.members else []  # one that is to leave does not count itself
+        indices = own + [peer.match for peer in self._peers.values()]
         majority = self.majority
         if self.rules.mutation == "serve-after-losing-majority":
-            indices = indices[:1] + [peer.match for peer in self._peers.values() if peer.missed <= MISSED]
+            indices = own + [peer.match for peer in self._peers.values() if peer.missed <= MISSED]
             majority = min(majority, len(indices))
         indices.sort(reverse=True)
         index = indices[majority - 1]
@@ -294,6 +381,7 @@ class Raft(Elections, Generic[M]):
         if entries:
             log.entries.extend(entries)
             log.last = log.written = previous + len(entries)
+            self._learn(previous + 1, entries)
             self.effects.append((WRITE, (ENTRIES, previous + 1, entries)))
         upto = previous + len(entries)
         if upto > self._verified:
@@ -316,13 +404,13 @@ class Raft(Elections, Generic[M]):
     def _cut_back(self, index: int) -> None:
         """Forget entries that the leader does not have."""
         log = self.log
-        log.cut_back(index)
+        self._discard(index)
         self._verified = min(self._verified, log.last)
         if index <= self.commit:
             what = f"entries from index {index} on are overwritten, committed ones ({self.commit}) among them"
             self.effects.append((LOG, "error", what))
             self.commit = self.applied = log.base
-            self.machine.restore(log.saved)
+            self.machine.restore(log.saved[1])
 
     def _on_install(self, source: str, message: Message) -> None:
         _, term, index, index_term, state = message
@@ -337,7 +425,8 @@ class Raft(Elections, Generic[M]):
             keep = Outlives(index if self.log.follows(index, index_term) else None)
             self.log.install(index, index_term, state)
             self.commit = self.applied = index
-            self.machine.restore(state)
+            self.machine.restore(state[1])
+            self._regroup()
             self._compact(keep)
             self.effects.append((LOG, "notice", f"installs the snapshot of index {index} from {source}"))
         self._verified = max(self._verified, index)
@@ -358,8 +447,12 @@ class Raft(Elections, Generic[M]):
             self.ready = index >= self._noop
             self.tell(self.ready and not ready)
         if index - self.log.base >= self.rules.snapshot:
-            self.log.compact(index, machine.snapshot())
+            members = [self.log.saved[0], *(who for at, who in self._changes if at <= index)][-1]
+            self.log.compact(index, (members, machine.snapshot()))
+            self._changes = [change for change in self._changes if change[0] > index]
             self._compact(Outlives(index))
+        if machine.leading and self._changes and self.settled and self.me not in self.members:
+            self._follow(self.term, None)
 
     def _compact(self, keep: Outlives) -> None:
         log = self.log
@@ -377,16 +470,18 @@ class Raft(Elections, Generic[M]):
             self.role, self.leader, self.term, self.voted, self.log.snapshot(), self._verified, self.commit,
             self.applied, self._noop, self.ready, self._meta, self._meta_durable, tuple(self._held), self._syncing,
             self._unflushed, self._patience, tuple(self._votes), tuple(self.connected), peers,
-            self.machine.snapshot(), self.machine.leading,
+            self.machine.snapshot(), self.machine.leading, tuple(self._changes), self.gives_way_to, self._patient,
         )  # fmt: skip
 
     def restore(self, state: tuple[Any, ...]) -> None:
         (
             self.role, self.leader, self.term, self.voted, log, self._verified, self.commit, self.applied,
             self._noop, self.ready, self._meta, self._meta_durable, held, self._syncing, self._unflushed,
-            self._patience, votes, connected, peers, machine, leading,
+            self._patience, votes, connected, peers, machine, leading, changes, self.gives_way_to, self._patient,
         ) = state  # fmt: skip
         self.log.restore(log)
+        self._changes = list(changes)
+        self._adopt()
         self._held = list(held)
         self._votes, self.connected = dict.fromkeys(votes), dict.fromkeys(connected)
         self._again = (TIMER, ELECTION_TIMER, self._patience)

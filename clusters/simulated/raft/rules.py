@@ -19,7 +19,8 @@ VOTE = 2  # term, last index, last term
 VOTED = 3  # term, granted
 ASK = 4  # pre-vote: term, last index, last term
 ASKED = 5  # pre-vote: term, granted
-INSTALL = 6  # term, index, term of index, machine state
+INSTALL = 6  # term, index, term of index, members and machine state
+STAND = 7  # term: stand for election now, your leader gives way
 
 _WORDS = {
     APPEND: "append",
@@ -29,6 +30,7 @@ _WORDS = {
     ASK: "would you vote?",
     ASKED: "I would",
     INSTALL: "snapshot",
+    STAND: "stand now",
 }
 
 ELECTION_TIMER = 0
@@ -37,6 +39,7 @@ HEARTBEAT_TIMER = 1
 BATCH = 512  # entries in one message
 WINDOW = 8192  # entries sent to a follower and not yet known to be there
 MISSED = 3  # heartbeats without an answer after which the mutation below takes a follower for lost
+GIVES_WAY = 2  # heartbeats for which a leader waits for the one that is to lead instead
 
 MUTATIONS = (
     "none",
@@ -46,6 +49,7 @@ MUTATIONS = (
     "forget-term",
     "ignore-log-up-to-date",
     "serve-after-losing-majority",
+    "many-changes-at-once",
 )
 
 
