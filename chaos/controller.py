@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +34,7 @@ from chaos.model.settings import BadKey
 from chaos.model.trace import Recording
 from chaos.progress import Progress
 from chaos.scenario import SIMULATED, Scenario
-from clusters.base import Cluster, LeaderView, Setup
+from clusters.base import Cluster, LeaderView, Setup, Unable, services
 from clusters.make import make
 from nemesis.base import View
 from nemesis.timing import LEADER_CHANGE, LOG_LINE, SYNC_END, SYNC_START
@@ -181,8 +181,12 @@ class Run:
         """
         try:
             self._phase("provision")
-            if not await self.interrupt.cuttable(self.cluster.up(self.progress.line)):
-                raise Interrupted("interrupted before the work began")
+            try:
+                if not await self.interrupt.cuttable(self.cluster.up(self.progress.line)):
+                    raise Interrupted("interrupted before the work began")
+            except Unable as error:
+                nemesis = next(name for name, verb in self._needs if verb == error.verb)
+                raise SplitbrainError(f"nemesis {_cannot(nemesis, error.verb, error.why)}") from None
             missing = lacking(self.cluster, self._needs)  # a node may lack what its kind of host has
             if missing:
                 raise SplitbrainError(f"nemesis {missing}")
@@ -336,8 +340,12 @@ def lacking(cluster: Cluster, needed: Iterable[tuple[str, str]]) -> str | None:
     for nemesis, verb in needed:
         why = abilities.get(verb, "it does not know how")
         if why is not None:
-            return f"{nemesis!r} needs {verb!r}, which this cluster cannot do: {why}"
+            return _cannot(nemesis, verb, why)
     return None
+
+
+def _cannot(nemesis: str, verb: str, why: str) -> str:
+    return f"{nemesis!r} needs {verb!r}, which this cluster cannot do: {why}"
 
 
 class _Nobody:
@@ -363,7 +371,8 @@ class _Nobody:
 
 
 def refuse(scenario: Scenario, schedule: Schedule = NO_FAULTS) -> None:
-    """Raises BadInput for faults that such a cluster cannot do, BadKey for a nemesis's. Nothing is started."""
+    """Raises BadInput for faults that such a cluster cannot do, or of a service that it has not, BadKey for a
+    nemesis's. Nothing is started."""
     part = scenario.cluster
     loop = VirtualLoop()
     try:
@@ -376,10 +385,25 @@ def refuse(scenario: Scenario, schedule: Schedule = NO_FAULTS) -> None:
             verbs = registry.find(registry.NEMESES, nemesis.name)().verbs(nemesis.options)
             if (missing := lacking(cluster, [(nemesis.name, verb) for verb in verbs])) is not None:
                 raise BadKey(f"nemesis[{number}]", missing)
+            try:
+                services(_service(nemesis.options), cluster.services)
+            except BadInput as error:
+                raise BadKey(f"nemesis[{number}].service", str(error)) from None
         if (missing := lacking(cluster, needs(scenario, schedule))) is not None:
             raise BadInput(f"nemesis {missing}")
+        for fault in schedule.faults:
+            try:
+                services(_service(fault.args), cluster.services)
+            except BadInput as error:
+                raise BadInput(f"fault {fault.id!r}: {error}") from None
     finally:
         loop.close()
+
+
+def _service(told: Mapping[str, Any]) -> str | None:
+    """The service that options, or a fault's arguments, name; None where they name none."""
+    said = told.get("service")
+    return said if isinstance(said, str) else None
 
 
 def execute(

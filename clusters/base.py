@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from chaos.kernel.clock import Clock
 from chaos.kernel.streams import Streams
-from chaos.model.errors import BadInput, did_you_mean
+from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.schedule import Action
 from chaos.model.trace import Recording
 
@@ -38,6 +38,14 @@ class Failed(Exception):
 
 class Unknown(Exception):
     """Nobody knows whether the operation happened: a time-out, a lost connection, a nack whose cause is not known."""
+
+
+class Unable(SplitbrainError):
+    """A verb that the run's faults need cannot be done here; found out on the way up, before any broker was started."""
+
+    def __init__(self, verb: str, why: str) -> None:
+        super().__init__(f"{verb} cannot be done here: {why}")
+        self.verb, self.why = verb, why
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,13 +229,13 @@ def hosted(setup: Setup, on: str, broker: Broker) -> HostedCluster:
     if on == SSH:
         from clusters.hosts.ssh import SshHosts
 
-        return HostedCluster(setup, SshHosts(setup.run, inventory(setup.hosts), broker), broker)
+        return HostedCluster(setup, SshHosts(setup.run, inventory(setup.hosts), broker, setup.verbs), broker)
     if on != DOCKER:
         raise BadInput(f"cluster.on: no hosts of kind {on!r}; {did_you_mean(on, KINDS)}")
     if setup.hosts:
         from clusters.hosts.containers import ContainerHosts
 
-        return HostedCluster(setup, ContainerHosts(setup.run, setup.hosts, broker), broker)
+        return HostedCluster(setup, ContainerHosts(setup.run, setup.hosts, broker, setup.verbs), broker)
     from clusters.hosts.docker import DockerHosts
 
     return HostedCluster(setup, DockerHosts(setup.run, setup.image or broker.image(), setup.verbs), broker)

@@ -7,15 +7,14 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from chaos.model.errors import SplitbrainError
-from chaos.model.schedule import DISK_SLOW, OWN_DISK, STARVE
+from chaos.model.schedule import LIMITS, OWN_DISK
 from clusters.agent.link import AgentLink
-from clusters.base import Unknown
+from clusters.base import Unable, Unknown
 from clusters.brokers.base import CLIENTS
 from clusters.hosted_nodes import PROBE, Nodes
 from clusters.hosted_watch import Watch
 from clusters.hosts.base import Host, Hosts
 
-LIMITS = {STARVE: ("cpu", "memory"), DISK_SLOW: ("io",)}  # verbs that need control groups, with these controllers
 DISK_SIZE = 512 << 20  # bytes of the disk beneath a broker's data, where there is one of ours
 UP = 120.0  # seconds that a broker may take to serve
 _TOOLS = {"python3": "3.11 or newer, for our agent"}
@@ -35,31 +34,39 @@ class Start:
         self.unable: dict[str, str] = {}  # verbs that cannot be done on some node, and why
         self.instead: dict[str, None] = {}  # arguments of shape that are done by dropping packets
         self.versions: dict[str, str] = {}
+        self._begun = 0.0
+        self._steps: list[tuple[str, float]] = []  # what took how many seconds
 
     async def up(self, report: Callable[[str], None]) -> None:
         """Raises SplitbrainError when they do not come to serve; what was made until then is there yet."""
-        begun = time.monotonic()
-        steps: list[tuple[str, float]] = []
-
-        async def step(name: str, work: Awaitable[None]) -> None:
-            start = time.monotonic()
-            await work
-            steps.append((name, time.monotonic() - start))
-
+        await self.reach(report)
         all_ = self._nodes.all
-        self._broker.ready()
-        await step("image", self._prepare(report))
-        await step("containers", self._containers(report))
-        await step("agents", all_(self.agent))
-        await step("start", all_(self._start))
-        await step("listening", self._patiently(self._listening))
-        await step("formed", self._patiently(self._formed))
-        await step("serving", self._patiently(self._serving_at_first))
+        await self._step("start", all_(self._start))
+        await self._step("listening", self._patiently(self._listening))
+        await self._step("formed", self._patiently(self._formed))
+        await self._step("serving", self._patiently(self._serving_at_first))
         await all_(self._follow)
         if any(verb in OWN_DISK for verb in self._setup.verbs):
             await all_(self._settle)
-        breakdown = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in steps)
-        report(f"{len(self._nodes.names)} nodes serve after {time.monotonic() - begun:.1f} s ({breakdown})")
+        breakdown = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self._steps)
+        report(f"{len(self._nodes.names)} nodes serve after {time.monotonic() - self._begun:.1f} s ({breakdown})")
+
+    async def reach(self, report: Callable[[str], None]) -> None:
+        """Our agents on all hosts. Raises SplitbrainError; Unable for a verb that is planned and cannot be done on some
+        node."""
+        self._begun = time.monotonic()
+        self._broker.ready()
+        await self._step("image", self._prepare(report))
+        await self._step("containers", self._containers(report))
+        await self._step("agents", self._nodes.all(self.agent))
+        for verb in self._setup.verbs:
+            if (why := self.unable.get(verb)) is not None:
+                raise Unable(verb, why)
+
+    async def _step(self, name: str, work: Awaitable[None]) -> None:
+        start = time.monotonic()
+        await work
+        self._steps.append((name, time.monotonic() - start))
 
     async def _prepare(self, report: Callable[[str], None]) -> None:
         self.versions.update(await self._hosts.prepare(report))
@@ -96,7 +103,8 @@ class Start:
                 output=command.output, clock=command.clock, restart=command.restart,
             )  # fmt: skip
         for name, one in self._anatomy.daemons.items():
-            await agent.call("daemon", name=name, comm=one.comm, argv=one.argv, env=dict(one.env), user=one.user)
+            env = {**one.env, **host.env}
+            await agent.call("daemon", name=name, comm=one.comm, argv=one.argv, env=env, user=one.user)
 
     async def _data(self, agent: AgentLink) -> None:
         """Where the broker keeps its data; on a disk of ours if that is to be hurt, for which it is still empty."""
@@ -121,9 +129,9 @@ class Start:
 
     async def _limits(self, agent: AgentLink) -> None:
         """Whether processes can be held to so much here, if that is planned."""
-        for verb, controllers in LIMITS.items():
-            if verb in self._setup.verbs:
-                why = (await agent.call("limits", controllers=controllers))["unable"]
+        for verb in self._setup.verbs:
+            if verb in LIMITS:
+                why = (await agent.call("limits", controllers=LIMITS[verb]))["unable"]
                 self.unable.update({verb: f"{agent.node}: {why}"} if why else {})
 
     async def _start(self, node: str) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from chaos.cli import options
 from chaos.cli.output import print_json
-from chaos.model.errors import BadInput
+from chaos.model.errors import EXIT_ERROR, EXIT_VALID, BadInput, SplitbrainError
 from chaos.model.op import INVOKE
 from chaos.scenario import SIMULATED, SSH, ClusterPart, load
 from clusters import external
 from clusters.hosts import containers, docker, ssh
 from clusters.hosts.inventory import inventory
+from clusters.hosts.taken import Shell, leave, present
 from results.store import RunDirectory, Store
 from results.text import printable
 
@@ -26,25 +29,27 @@ def command(run: str | None, everything: bool, force: bool, store: Store, as_jso
     """Remove the containers, networks and volumes that a run made; on hosts over SSH, all that it changed there.
 
     RUN is an id, a unique prefix, `latest` or `last-invalid`. They are found by the run's label, so nothing else is
-    touched; what is stored of the run stays. A run that is going on is left alone, wherever its store is. --all does
-    not reach hosts over SSH: name the run.
+    touched; what is stored of the run stays. A run that is going on is left alone, wherever its store is. --all goes to
+    every host over SSH, and into every container of yours, that a run in this store was on.
     """
     if everything == (run is not None):
         raise click.UsageError("say which RUN to clean up after, or --all")
     if run is not None:
-        removed, left = _one(store.find(run), force), dict[str, str]()
+        removed, left, unreached = _one(store.find(run), force), dict[str, str](), list[str]()
     else:
-        removed, left = _all(force)
+        removed, left, unreached = _all(store, force)
     if as_json:
-        print_json({"removed": removed, "going_on": left})
-        return 0
+        print_json({"removed": removed, "going_on": left, "unreached": unreached})
+        return EXIT_ERROR if unreached else EXIT_VALID
     for thing in removed:
         click.echo(f"removed {printable(thing)}")
     for one, who in left.items():
         click.echo(f"left {printable(one)} alone: it is going on ({printable(who)}); --force takes it too")
-    if not removed and not left:
+    for problem in unreached:
+        click.echo(f"splitbrain: error: {printable(problem)}", err=True)
+    if not removed and not left and not unreached:
         click.echo("there was nothing to remove")
-    return 0
+    return EXIT_ERROR if unreached else EXIT_VALID
 
 
 def _one(directory: RunDirectory, force: bool) -> list[str]:
@@ -82,12 +87,49 @@ def _taken(directory: RunDirectory) -> ClusterPart | None:
     return cluster if cluster.hosts else None
 
 
-def _all(force: bool) -> tuple[list[str], dict[str, str]]:
-    """What was removed; and which runs were left alone, with who holds them."""
-    removed, left = list[str](), dict[str, str]()
+def _all(store: Store, force: bool) -> tuple[list[str], dict[str, str], list[str]]:
+    """What was removed; which runs were left alone, with who holds them; which hosts could not be reached, and why."""
+    removed, left, unreached = _hosts(store, force)
     for run, who in docker.runs().items():
         if who is not None and not force:
             left[run] = who
         else:
             removed += docker.clean(run)
-    return removed, left
+    return removed, left, unreached
+
+
+def _hosts(store: Store, force: bool) -> tuple[list[str], dict[str, str], list[str]]:
+    """The same, of the machines that runs of this store were on: each is asked once which of them are there yet."""
+    removed, left, unreached = list[str](), dict[str, str](), list[str]()
+    ways: dict[str, Shell] = {}
+    known: dict[str, RunDirectory] = {}
+    for directory in reversed(store.runs()):  # the newest knows best how a host is reached
+        try:
+            cluster = _taken(directory)
+        except SplitbrainError:
+            continue  # nobody can say any more where it was
+        if cluster is not None:
+            known[directory.id] = directory
+            ways = {**_shells(cluster), **ways}
+    for shell in ways.values():
+        try:
+            shell.root()
+            for run in present(shell):
+                if run in known and known[run].running() and not force:
+                    left[run] = f"on {shell.label}"
+                elif run in known:
+                    removed += [f"{what} on {shell.label}" for what in leave(shell, run)]
+        except SplitbrainError as error:
+            unreached.append(str(error))
+        finally:
+            shell.drop()
+    return removed, left, unreached
+
+
+def _shells(cluster: ClusterPart) -> Mapping[str, Shell]:
+    """Ways to the machines that a cluster was on."""
+    if cluster.on == SSH:
+        return ssh.shells(inventory(cluster.hosts), cluster.names())
+    if cluster.on == external.EXTERNAL:
+        return {}
+    return containers.shells(cluster.hosts, cluster.names())

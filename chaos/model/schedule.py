@@ -52,6 +52,7 @@ VERBS = (CUT, *_PROCESSES, *DISKS, DISK_SLOW, DAMAGE, CLOCK, LOSS, SHAPE, *MEMBE
 # Those that hold a node's processes, or may end them, or need them there: one at a time on each node.
 HOLDING = (KILL, STOP, CRASH_LOOP, NODE_STOP, POWER_OFF, WIPE, PAUSE, *DISKS, DAMAGE, *MEMBERS)
 OWN_DISK = (POWER_OFF, *DISKS, DISK_SLOW)  # those that need a disk of ours beneath the broker's data
+LIMITS = {STARVE: ("cpu", "memory"), DISK_SLOW: ("io",)}  # those that need control groups, with these controllers
 # What a cluster says of itself: each verb, and of those that hang on their arguments, each argument ("shape.delay").
 ABILITIES = (*VERBS, *(f"{SHAPE}.{one}" for one in SHAPES), f"{TRANSFER}.to")
 

@@ -19,6 +19,7 @@ from clusters.faults.base import FaultError
 
 ROOT = Path("/sys/fs/cgroup")
 NAME = "splitbrain"
+_REMOUNTED = Path("/run/splitbrain-cgroups")  # names those that were read-only
 CPU, MEMORY, IO = "cpu", "memory", "io"
 _PERIOD = 100_000  # us in which a share of CPU is counted
 _V1 = {CPU: "cpu", MEMORY: "memory", IO: "blkio"}
@@ -111,6 +112,8 @@ class Group:
         raise FaultError(f"{self.path} cannot be emptied")
 
     def _writable(self) -> None:
+        with _REMOUNTED.open("a") as noted:
+            noted.write(f"{self.base}\n")
         done = subprocess.run(
             ["mount", "-o", "remount,bind,rw", str(self.base)], capture_output=True, text=True, timeout=10, check=False
         )
@@ -181,3 +184,7 @@ def sweep() -> None:
         for path in base.glob(f"{NAME}-{controller}-*") if base.is_dir() else ():
             group = Group(controller, int(path.name.rpartition("-")[2]))
             group.remove()
+    with contextlib.suppress(FileNotFoundError):
+        for one in dict.fromkeys(_REMOUNTED.read_text().split()):
+            subprocess.run(["mount", "-o", "remount,bind,ro", one], capture_output=True, timeout=10, check=False)
+        _REMOUNTED.unlink()

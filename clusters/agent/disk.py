@@ -7,6 +7,7 @@ loses what was written and not synced, as no kill can.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -22,6 +23,9 @@ from pathlib import Path
 from clusters.faults.base import FaultError
 
 FILE = "/var/tmp/splitbrain-disk.img"  # room is taken in it as it is used
+_NODES = Path("/var/tmp/splitbrain-device-nodes")  # names those that we made
+_CONTROL = "/dev/loop-control"
+_TRIAL = 16 << 20  # bytes
 _LOOPS = 64  # device nodes to have: containers see none of their host's
 _LOOP_MAJOR = 7
 _SHUTDOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN
@@ -67,15 +71,7 @@ class Disk:
 
     def make(self) -> None:
         """Make it, and mount it over the folder, empty. Raises FaultError."""
-        for number in range(_LOOPS):
-            try:
-                os.mknod(f"/dev/loop{number}", 0o660 | stat.S_IFBLK, os.makedev(_LOOP_MAJOR, number))
-            except FileExistsError:
-                continue
-            except OSError as error:
-                raise FaultError(f"no node of a loop device can be made ({error.strerror})") from None
-        if not os.path.exists("/dev/loop-control"):
-            os.mknod("/dev/loop-control", 0o660 | stat.S_IFCHR, os.makedev(10, 237))
+        _device_nodes()
         with open(self.file, "wb") as file:
             file.truncate(self.size)
         _run("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "nodiscard", self.file)  # -m 0: full for root is full for all
@@ -158,6 +154,46 @@ class Disk:
         Path(self.file).unlink(missing_ok=True)
 
 
+def unable_to_make(folder: Path) -> str | None:
+    """Why no disk can be made here, or None: a small one is, over a folder of ours, and removed with it."""
+    disk = Disk(str(folder), "root", _TRIAL)
+    try:
+        disk.make()
+    except (FaultError, OSError) as error:
+        return str(error)
+    finally:
+        with contextlib.suppress(FaultError):
+            disk.remove()
+        shutil.rmtree(folder, ignore_errors=True)
+        _remove_device_nodes()
+    return None
+
+
+def _device_nodes() -> None:
+    """Have nodes of loop devices where no devtmpfs has them; noted first, to be removed. Raises FaultError."""
+    if any(line.split()[1:3] == ["/dev", "devtmpfs"] for line in _MOUNTS.read_text().splitlines()):
+        return
+    wanted = {f"/dev/loop{number}": os.makedev(_LOOP_MAJOR, number) for number in range(_LOOPS)}
+    made = [path for path in (*wanted, _CONTROL) if not os.path.exists(path)]
+    if not made:
+        return
+    with _NODES.open("a") as noted:
+        noted.writelines(f"{path}\n" for path in made)
+    try:
+        for path in made:
+            kind, device = (stat.S_IFBLK, wanted[path]) if path in wanted else (stat.S_IFCHR, os.makedev(10, 237))
+            os.mknod(path, 0o660 | kind, device)
+    except OSError as error:
+        raise FaultError(f"no node of a loop device can be made ({error.strerror})") from None
+
+
+def _remove_device_nodes() -> None:
+    with contextlib.suppress(FileNotFoundError):
+        for path in _NODES.read_text().split():
+            Path(path).unlink(missing_ok=True)
+        _NODES.unlink()
+
+
 def fill(path: Path) -> None:
     """Take all the room that is left on a file's disk with that file."""
     file = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
@@ -180,6 +216,7 @@ def sweep() -> None:
     for mounted in _mounted():
         _run("umount", "--lazy", mounted)
     Path(FILE).unlink(missing_ok=True)
+    _remove_device_nodes()
 
 
 def _mounted() -> Iterable[str]:

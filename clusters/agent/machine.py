@@ -27,9 +27,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from clusters.agent import cgroup
 from clusters.agent.detached import PID
+from clusters.agent.disk import unable_to_make
 from clusters.agent.process import state
-from clusters.agent.verbs import sweep
+from clusters.agent.verbs import sweep, unable
 
 RUNS = Path("/var/lib/splitbrain")
 MARK = "SPLITBRAIN_RUN"
@@ -64,13 +66,28 @@ class Journal:
         return found
 
 
-def look(needs: dict[str, str], version: Sequence[str], data: Sequence[str], peers: Sequence[str]) -> dict[str, Any]:
+def look(
+    run: str,
+    needs: dict[str, str],
+    version: Sequence[str],
+    data: Sequence[str],
+    peers: Sequence[str],
+    verbs: Sequence[str] = (),
+    disk: Sequence[str] = (),
+    limits: dict[str, Sequence[str]] | None = None,
+) -> dict[str, Any]:
     """What this machine has: {missing: {tool: package}, version, data: folders that hold any, ways: the address that
-    it reaches each peer from}. `needs`: commands or paths, with the package of each; `version`: a command that prints
-    it."""
+    it reaches each peer from, unable: {verb: why}}. `needs`: commands or paths, with the package of each; `version`: a
+    command that prints it; `verbs`: what is planned, of which `disk` needs one of ours, and `limits` control groups."""
     missing = {tool: package for tool, package in needs.items() if not _there(tool)}
     held = [folder for folder in data if _entries(Path(folder))]
-    return {"missing": missing, "version": _said(version), "data": held, "ways": {peer: _way(peer) for peer in peers}}
+    found = {**unable(), **{verb: cgroup.unable(*wanted) for verb, wanted in (limits or {}).items()}}
+    if disk and (why := unable_to_make(RUNS / run / "disk")) is not None:
+        found.update(dict.fromkeys(disk, f"no disk of its own: {why}"))
+    return {
+        "missing": missing, "version": _said(version), "data": held, "ways": {peer: _way(peer) for peer in peers},
+        "unable": {verb: found[verb] for verb in verbs if found.get(verb)},
+    }  # fmt: skip
 
 
 def install(run: str, packages: Sequence[str]) -> dict[str, Any]:
@@ -240,6 +257,8 @@ def _end(run: str) -> set[int]:
                 os.kill(pid, signal.SIGKILL)
         ended.update(left)
         time.sleep(0.05)
+    # one that is about to end bears nothing any more, and yet holds what it has
+    _await(lambda: all(state(pid) in (None, "Z") for pid in ended), _END)
     return ended
 
 
@@ -301,6 +320,8 @@ def _there(tool: str) -> bool:
 
 
 def _said(command: Sequence[str]) -> str | None:
+    if not command:
+        return None
     try:
         done = subprocess.run(list(command), capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -89,7 +89,13 @@ class Broker(Protocol):
     sample: ClassVar[float] = 0.2  # seconds between samples of each node's views
     question: ClassVar[str] = "views"  # what the reporter is asked for views that `queue_state` can take
     exits: ClassVar[Mapping[str, str]] = {}  # how its process may end ("exit code 6"), and what that means
+    reach: Mapping[str, str] = {}  # the address of each node for the others, where they do not know it by its name
     retires: ClassVar[Sequence[str]] = ()  # of those, the ones by which it asks to be started anew: no crashes
+
+    def at(self, node: str) -> str:
+        """What the other nodes call a node's host."""
+        address = self.reach.get(node, node)
+        return f"[{address}]" if ":" in address else address
 
     def ready(self) -> None:
         """Raises SplitbrainError for what this machine lacks to be its client."""

@@ -21,7 +21,7 @@ from clusters.brokers import blazingmq_configuration as configuration
 from clusters.brokers.base import BROKER, CLIENTS, REPORTER, Broker, Command, QueueState
 from clusters.brokers.blazingmq_client import Apps, BlazingmqClient, open_client, sdk
 from clusters.hosted import hosted
-from clusters.hosts.base import File, Image
+from clusters.hosts.base import Bare, File, Image
 from clusters.reporters.blazingmq import DOMAIN, ELECTOR, PORT, version
 
 HOME = "/var/local/bmq"
@@ -111,7 +111,7 @@ class Blazingmq(Broker):
     def files(self, node: str, nodes: Sequence[str]) -> Sequence[File]:
         return (
             _json(f"{ETC}/bmqbrkrcfg.json", configuration.broker(self._options, node)),
-            _json(f"{ETC}/clusters.json", configuration.clusters(self._options, node, nodes)),
+            _json(f"{ETC}/clusters.json", configuration.clusters(self._options, node, nodes, self.at)),
             _json(f"{ETC}/domains/{DOMAIN}.json", configuration.domain(self._options)),
             File(f"{configuration.LOGS}/.splitbrain", b""),  # for their folders, which the broker does not make
             File(f"{configuration.STORAGE}/archive/.splitbrain", b""),
@@ -163,6 +163,21 @@ class Blazingmq(Broker):
         if number == UNNUMBERED:
             return "BlazingMQ, a build without a version"
         return f"BlazingMQ {number // 10000}.{number // 100 % 100}.{number % 100}"
+
+    def bare(self, addresses: Mapping[str, str]) -> Bare:
+        """How it is run on a machine that we did not make. It says its version only once it runs."""
+        return Bare(
+            packages=(),
+            needs={PROGRAM: ""},
+            version=(),
+            units=(),
+            ports=(PORT,),
+            folders=(HOME, ETC),
+            data=(HOME,),
+            users=(),
+            maker="Debian has no package of it; build it as https://github.com/bloomberg/blazingmq says, or take it "
+            f"out of {VENDOR}, and put {PROGRAM} into /usr/local/bin",
+        )
 
     def refuses(self, version: str) -> str | None:
         if not re.search(r"\d", version) or re.search(rf" {re.escape(self.versions[0])}\.", version):

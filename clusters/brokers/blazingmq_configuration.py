@@ -6,7 +6,7 @@ its docker/cluster. What is not named here has the vendor's default.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from chaos.kernel.clock import MILLISECOND, SECOND
@@ -94,8 +94,11 @@ def broker(options: Mapping[str, Any], node: str) -> dict[str, Any]:
     }
 
 
-def clusters(options: Mapping[str, Any], node: str, nodes: Sequence[str]) -> dict[str, Any]:
-    """clusters.json of a node. All nodes have the same but for the quorum, where only one node may lead."""
+def clusters(
+    options: Mapping[str, Any], node: str, nodes: Sequence[str], at: Callable[[str], str] = str
+) -> dict[str, Any]:
+    """clusters.json of a node; `at`: what a node's host is called. All nodes have the same but for the quorum, where
+    only one node may lead."""
     fsm = options["workflow"] == FSM
     pinned = options["leader"]
     return {
@@ -108,7 +111,7 @@ def clusters(options: Mapping[str, Any], node: str, nodes: Sequence[str]) -> dic
                         "id": number,
                         "name": name,
                         "dataCenter": "dc",
-                        "transport": {"tcp": {"endpoint": f"tcp://{name}:{PORT}"}},
+                        "transport": {"tcp": {"endpoint": f"tcp://{at(name)}:{PORT}"}},
                     }
                     for number, name in enumerate(nodes, 1)
                 ],

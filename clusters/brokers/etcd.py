@@ -14,11 +14,13 @@ from clusters.base import KEY_VALUE, LOCK, PLAIN, Cluster, QueueOptions, Setup
 from clusters.brokers.base import BROKER, CLIENTS, REPORTER, Broker, Command, QueueState
 from clusters.brokers.etcd_client import EtcdClient, open_client
 from clusters.hosted import hosted
-from clusters.hosts.base import File, Image
+from clusters.hosts.base import Bare, File, Image
 from clusters.reporters.etcd import PORT, SCOPE
 
 PEERS = 2380
 PROGRAM = "etcd"
+PACKAGE = "etcd-server"
+UNIT = "etcd.service"
 USER = "etcd"
 HOME = "/var/lib/etcd"
 LOG = f"{HOME}/etcd.log"
@@ -76,7 +78,7 @@ class Etcd(Broker):
             f"--snapshot-count={options['snapshot_count']}",
         )
         return {
-            BROKER: member(node, nodes, HOME, options["restart_delay"] / SECOND, *more),
+            BROKER: member(self, node, nodes, HOME, options["restart_delay"] / SECOND, *more),
             REPORTER: reporter("etcd", SOCKET, output=f"{HOME}/reporter.log"),
         }
 
@@ -102,6 +104,19 @@ class Etcd(Broker):
         finally:
             await client.close()
 
+    def bare(self, addresses: Mapping[str, str]) -> Bare:
+        """How it is run on a machine that we did not make."""
+        return Bare(
+            packages=(PACKAGE,),
+            needs={PROGRAM: PACKAGE},
+            version=("dpkg-query", "-W", "-f", "etcd ${Version}", PACKAGE),
+            units=(UNIT,),
+            ports=(PORT, PEERS),
+            folders=(HOME,),
+            data=(HOME,),
+            users=(USER,),
+        )
+
     def refuses(self, version: str) -> str | None:
         if version.startswith(f"etcd {self.release}."):
             return None
@@ -109,18 +124,18 @@ class Etcd(Broker):
         return f"it is set up here as {self.release}; name the version that it is of, or one near it: {known}"
 
 
-def member(node: str, nodes: Sequence[str], home: str, restart: float, *more: str) -> Command:
-    """An etcd on a node, one of a group of one on each; it says JSON lines. A restart takes the same words: what is in
-    its folder goes before what says how a new group begins."""
+def member(broker: Broker, node: str, nodes: Sequence[str], home: str, restart: float, *more: str) -> Command:
+    """A broker's etcd on a node, one of a group of one on each; it says JSON lines. A restart takes the same words:
+    what is in its folder goes before what says how a new group begins."""
     argv = (
         PROGRAM,
         f"--name={node}",
         f"--data-dir={home}/data",
         f"--listen-client-urls=http://0.0.0.0:{PORT}",
-        f"--advertise-client-urls=http://{node}:{PORT}",
+        f"--advertise-client-urls=http://{broker.at(node)}:{PORT}",
         f"--listen-peer-urls=http://0.0.0.0:{PEERS}",
-        f"--initial-advertise-peer-urls=http://{node}:{PEERS}",
-        "--initial-cluster=" + ",".join(f"{one}=http://{one}:{PEERS}" for one in nodes),
+        f"--initial-advertise-peer-urls=http://{broker.at(node)}:{PEERS}",
+        "--initial-cluster=" + ",".join(f"{one}=http://{broker.at(one)}:{PEERS}" for one in nodes),
         "--initial-cluster-state=new",
         "--logger=zap",
         *more,

@@ -17,7 +17,7 @@ from clusters.brokers import etcd
 from clusters.brokers.amqp import AmqpClient, close_connection, doubtful, open_client, open_connection
 from clusters.brokers.base import BROKER, CLIENTS, REPORTER, Broker, Command, QueueState
 from clusters.hosted import hosted
-from clusters.hosts.base import File, Image
+from clusters.hosts.base import Bare, File, Image
 from clusters.reporters.etcd import PORT as ETCD_PORT
 
 PORT = 5672
@@ -84,7 +84,7 @@ class Lavinmq(Broker):
     def commands(self, node: str, nodes: Sequence[str]) -> Mapping[str, Command]:
         options = self.options
         everywhere = options["etcd_endpoints"] == "all"
-        endpoints = ",".join(f"{one}:{ETCD_PORT}" for one in (nodes if everywhere else ("127.0.0.1",)))
+        endpoints = ",".join(f"{one}:{ETCD_PORT}" for one in (map(self.at, nodes) if everywhere else ("127.0.0.1",)))
         argv = (
             PROGRAM,
             f"--data-dir={HOME}",
@@ -93,14 +93,14 @@ class Lavinmq(Broker):
             "--clustering",
             "--clustering-bind=0.0.0.0",
             f"--clustering-port={REPLICATION}",
-            f"--clustering-advertised-uri=tcp://{node}:{REPLICATION}",
+            f"--clustering-advertised-uri=tcp://{self.at(node)}:{REPLICATION}",
             f"--clustering-etcd-endpoints={endpoints}",
         )
         election = f"--election-timeout={options['etcd_election_timeout'] // MILLISECOND}"
         env = {"PATH": etcd.PATH, "HOME": HOME}
         restart = options["restart_delay"] / SECOND
         return {
-            ETCD: etcd.member(node, nodes, etcd.HOME, 5.0, election),
+            ETCD: etcd.member(self, node, nodes, etcd.HOME, 5.0, election),
             REPORTER: etcd.reporter("lavinmq", SOCKET, node, *nodes, output=f"{LOGS}/reporter.log"),
             BROKER: Command(argv, env, None, f"{LOGS}/lavinmq.log", restart=restart, after="etcd"),
         }
@@ -136,6 +136,21 @@ class Lavinmq(Broker):
             return " ".join(str(server.get(key, "?")) for key in ("product", "version"))
         finally:
             await close_connection(connection)
+
+    def bare(self, addresses: Mapping[str, str]) -> Bare:
+        """How it is run on a machine that we did not make."""
+        return Bare(
+            packages=(etcd.PACKAGE,),
+            needs={PROGRAM: "", etcd.PROGRAM: etcd.PACKAGE},
+            version=("sh", "-c", f'echo "LavinMQ $({PROGRAM} --version)"'),
+            units=("lavinmq.service", etcd.UNIT),
+            ports=(PORT, REPLICATION, ETCD_PORT, etcd.PEERS),
+            folders=("/etc/lavinmq", HOME, LOGS, etcd.HOME),
+            data=(HOME, etcd.HOME),
+            users=(etcd.USER,),
+            maker="Debian has no package of it; install its maker's, as https://lavinmq.com/documentation says, or put "
+            f"{PROGRAM} into /usr/local/bin",
+        )
 
     def refuses(self, version: str) -> str | None:
         return None if version.startswith("LavinMQ 2.") else "only LavinMQ 2.x is known here; name an image of that"

@@ -30,11 +30,11 @@ class Image:
 class Bare:
     """What it takes to run a broker on a machine that we did not make.
 
-    packages: Debian's. needs: commands or paths (with *) that must be there, with the package that brings each.
-    version: a command that prints what is installed, as the running broker says it. units: services that may not run
-    meanwhile. ports: what must be free. folders: those that the broker has to itself; data: those of them, or in them,
-    whose content is somebody's. users: whom its processes run as. made: other paths that `files` and `commands` make.
-    env: what its processes are told.
+    packages: Debian's. needs: commands or paths (with *) that must be there, with the package that brings each; none
+    ("") for what only its maker hands out, as `maker` says. version: a command that prints what is installed, as the
+    running broker says it. units: services that may not run meanwhile. ports: what must be free. folders: those that
+    the broker has to itself; data: those of them, or in them, whose content is somebody's. users: whom its processes
+    run as. made: other paths that `files` and `commands` make. env: what its processes are told.
     """
 
     packages: Sequence[str]
@@ -49,6 +49,7 @@ class Bare:
     files: Sequence[File] = ()
     commands: Sequence[Sequence[str]] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    maker: str = ""
 
 
 class Channel(Protocol):

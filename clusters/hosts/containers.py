@@ -64,11 +64,24 @@ def clean(run: str, told: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     return [line for lines in side_by_side(one, shells) for line in lines]
 
 
+def shells(told: Mapping[str, Any], names: Sequence[str]) -> dict[str, ExecShell]:
+    """A way into each of those containers, by its id; nothing where they are not there any more."""
+    client = engine()
+    try:
+        found = _find(client, told, len(names))
+    except SplitbrainError:
+        return {}
+    return {
+        str(container["Id"]): ExecShell(name, container, client)
+        for name, container in zip(names, found, strict=True)
+    }
+
+
 class ContainerHosts(TakenHosts):
     """The hosts of one run."""
 
-    def __init__(self, run: str, told: Mapping[str, Any], broker: Broker) -> None:
-        super().__init__(run, broker, install=told["install"], aside=told["aside"])
+    def __init__(self, run: str, told: Mapping[str, Any], broker: Broker, verbs: Sequence[str] = ()) -> None:
+        super().__init__(run, broker, verbs, install=told["install"], aside=told["aside"])
         self._told = told
 
     def _find(self, names: Sequence[str]) -> Sequence[TakenHost]:
@@ -116,6 +129,11 @@ class ExecShell:
             said[stream] = said.get(stream, b"") + part
         return Done(code, said[1], said[2].decode(errors="replace"))
 
+    def root(self) -> None:
+        done = self.run("id -u")
+        if done.code or done.out.strip() != b"0":
+            raise SplitbrainError(f"{self.label}: no shell of root's can be run there ({done.complaint})")
+
     def drop(self) -> None:
         """There is nothing to let go of."""
 
@@ -131,9 +149,7 @@ class ContainerHost(TakenHost):
         self._docker = DockerHost(self.name, self.address, shell.container["Id"], client, self.controller)
 
     def connect(self) -> None:
-        done = self.shell.run("id -u")
-        if done.code or done.out.strip() != b"0":
-            raise self.error(f"no shell of root's can be run there ({done.complaint})")
+        self.shell.root()
 
     async def run(self, argv: Sequence[str]) -> Channel:
         return await self._docker.run(argv)

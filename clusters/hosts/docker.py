@@ -21,7 +21,8 @@ from docker.types import IPAMConfig, IPAMPool
 from chaos.model.errors import SplitbrainError
 from chaos.model.schedule import OWN_DISK, STARVE, WIPE
 from clusters.agent.link import COMMAND, sources
-from clusters.hosts import owner
+from clusters.base import Unable
+from clusters.hosts import kernel, owner
 from clusters.hosts.base import Channel, File, Host, Image
 from clusters.hosts.engine import engine, first_line, plainly
 from clusters.images.build import ensure
@@ -80,7 +81,7 @@ class DockerHosts:
     the run's faults, of which some need more rights than a container has."""
 
     def __init__(self, run: str, image: Image | str, verbs: Sequence[str] = ()) -> None:
-        self.run, self.image, self._rights = run, image, _rights(verbs)
+        self.run, self.image, self._verbs, self._allowed = run, image, verbs, rights(verbs)
         self._tag = image if isinstance(image, str) else image.tag
         self.controller: str | None = None
         self._client: docker.DockerClient | None = None
@@ -92,6 +93,7 @@ class DockerHosts:
         }
 
     async def prepare(self, report: Callable[[str], None]) -> Mapping[str, str]:
+        await asyncio.to_thread(self._refuse)
         image, given_up = self.image, threading.Event()
         if isinstance(image, str):
             return {"image": await asyncio.to_thread(_found, image)}
@@ -122,6 +124,15 @@ class DockerHosts:
         if self._made:
             await asyncio.shield(asyncio.to_thread(self._down))
             self._made = False
+
+    def _refuse(self) -> None:
+        """Raises Unable for what the engine's kernel is known not to do."""
+        if not any(verb in kernel.NEEDS for verb in self._verbs):
+            return
+        with plainly("cannot ask which kernel it runs on"):
+            release = str(engine().api.info()["KernelVersion"])
+        if (found := kernel.lacks(self._verbs, kernel.configuration(release))) is not None:
+            raise Unable(*found)
 
     def _up(self, names: Sequence[str]) -> list[DockerHost]:
         network = self._network()
@@ -182,7 +193,7 @@ class DockerHosts:
                 entrypoint=_IDLE[:1],  # whatever the image would start by itself: brokers are ours to start
                 user="root",
                 labels={LABEL: self.run, NODE: name, OWNER: owner.me()},
-                host_config=api.create_host_config(init=True, mem_limit=MEMORY, **self._rights),
+                host_config=api.create_host_config(init=True, mem_limit=MEMORY, **self._allowed),
                 networking_config=api.create_networking_config(
                     {network: api.create_endpoint_config(aliases=[name])}  # type: ignore[arg-type]  # wrong stub
                 ),
@@ -320,7 +331,7 @@ def read_ahead(attached: Any) -> bytes:
     return bytes(buffered.read(len(buffered.peek())))
 
 
-def _rights(verbs: Sequence[str]) -> dict[str, Any]:
+def rights(verbs: Sequence[str]) -> dict[str, Any]:
     """What containers may do that are to be hurt so: mount a disk of their own over a loop device, or their control
     groups as writable; only where that is needed, since who may mount may do much."""
     if not any(verb in (*OWN_DISK, STARVE) for verb in verbs):

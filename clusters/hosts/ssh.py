@@ -35,7 +35,6 @@ exit 1
 
 def clean(run: str, told: Inventory, names: Sequence[str]) -> list[str]:
     """Take back all that a run changed on its hosts; says what. Raises SplitbrainError when one cannot be reached."""
-    shells = [SshShell(f"{name} ({one})", one, told) for name, one in zip(names, told.machines, strict=True)]
 
     def one(shell: SshShell) -> list[str]:
         shell.root()
@@ -44,14 +43,20 @@ def clean(run: str, told: Inventory, names: Sequence[str]) -> list[str]:
         finally:
             shell.drop()
 
-    return [line for lines in side_by_side(one, shells) for line in lines]
+    return [line for lines in side_by_side(one, list(shells(told, names).values())) for line in lines]
+
+
+def shells(told: Inventory, names: Sequence[str]) -> dict[str, SshShell]:
+    """A way to each of those hosts, by what it is whatever a run calls it; none is gone yet."""
+    there = zip(names, told.machines, strict=True)
+    return {f"{one.address}:{one.port}": SshShell(f"{name} ({one})", one, told) for name, one in there}
 
 
 class SshHosts(TakenHosts):
     """The hosts of one run."""
 
-    def __init__(self, run: str, told: Inventory, broker: Broker) -> None:
-        super().__init__(run, broker, install=told.install, aside=told.aside)
+    def __init__(self, run: str, told: Inventory, broker: Broker, verbs: Sequence[str] = ()) -> None:
+        super().__init__(run, broker, verbs, install=told.install, aside=told.aside)
         self._told = told
 
     def _find(self, names: Sequence[str]) -> Sequence[TakenHost]:

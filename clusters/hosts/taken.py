@@ -19,15 +19,21 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 from chaos.model.errors import SplitbrainError
-from chaos.model.schedule import POWER_OFF, WIPE
+from chaos.model.schedule import LIMITS, OWN_DISK, WIPE
 from clusters.agent import machine
 from clusters.agent.link import FOLDER, sources
+from clusters.base import Unable
 from clusters.brokers.base import Broker
 from clusters.hosts.base import Bare, Channel, File, Host
 
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # What our faults use on a node: only those that need one miss it.
-TOOLS = {"nft": "nftables", "tc": "iproute2", "/usr/lib/*/faketime/libfaketimeMT.so.1": "faketime"}
+TOOLS = {
+    "nft": "nftables",
+    "tc": "iproute2",
+    "/usr/lib/*/faketime/libfaketimeMT.so.1": "faketime",
+    "mkfs.ext4": "e2fsprogs",
+}
 ANSWER = 60.0  # seconds that a command may say nothing
 _INSTALL = 600.0  # seconds
 _T = TypeVar("_T")
@@ -62,6 +68,9 @@ class Shell(Protocol):
 
     label: str
 
+    def root(self) -> None:
+        """See to it that commands are root's, before any. Raises SplitbrainError."""
+
     def run(self, command: str, data: bytes = b"", *, patience: float = ANSWER) -> Done:
         """A command of sh's to its end, `data` its input. Raises SplitbrainError when the machine is out of reach."""
 
@@ -70,10 +79,11 @@ class Shell(Protocol):
 
 
 class TakenHosts(ABC):
-    """The hosts of one run. install: what is missing is installed. aside: somebody's data may be moved aside."""
+    """The hosts of one run. verbs: of its faults. install: what is missing is installed. aside: somebody's data may be
+    moved aside."""
 
-    def __init__(self, run: str, broker: Broker, *, install: bool, aside: bool) -> None:
-        self.run, self._broker, self._install, self._may_move = run, broker, install, aside
+    def __init__(self, run: str, broker: Broker, verbs: Sequence[str], *, install: bool, aside: bool) -> None:
+        self.run, self._broker, self._verbs, self._install, self._may_move = run, broker, verbs, install, aside
         self._hosts: Sequence[TakenHost] = ()
         self._claimed: list[TakenHost] = []
 
@@ -83,8 +93,6 @@ class TakenHosts(ABC):
 
     def refused(self) -> Mapping[str, str]:
         return {
-            POWER_OFF: "a machine of yours would not come back by itself, and anything less loses nothing that was not "
-            "synced; a simulated cluster can do it",
             WIPE: "nobody would bring a broker back into a cluster that it has forgotten; a simulated cluster can",
         }
 
@@ -116,6 +124,7 @@ class TakenHosts(ABC):
                     raise SplitbrainError(f"{host.label} and {other.label} are one machine: {host.inside}")
                 if other is not host and other.inside == host.controller:
                     raise host.error(f"it sees us come from {other.label}: run this on a machine that is not a node")
+        self._broker.reach = addresses
         bare = bare_of(self._broker, addresses)
         side_by_side(self._claim, hosts)
         side_by_side(lambda host: self._check(host, bare, addresses, report), hosts)
@@ -142,7 +151,12 @@ class TakenHosts(ABC):
 
         def look() -> dict[str, Any]:
             needs = {**bare.needs, **tools}
-            return host.ask("look", needs=needs, version=bare.version, data=bare.data, peers=peers)
+            return host.ask(
+                "look", run=self.run, needs=needs, version=bare.version, data=bare.data, peers=peers,
+                verbs=list(self._verbs),
+                disk=[verb for verb in self._verbs if verb in OWN_DISK],
+                limits={verb: LIMITS[verb] for verb in self._verbs if verb in LIMITS},
+            )  # fmt: skip
 
         found = look()
         if found["data"] and not self._may_move:
@@ -150,6 +164,8 @@ class TakenHosts(ABC):
                 f"its broker has data in {', '.join(found['data'])}: if it may be stopped for the run, and its data "
                 "moved aside and back in the end, say so with aside = true"
             )
+        if theirs := [tool for tool in found["missing"] if not found["missing"][tool]]:
+            raise host.error(f"it has no {', no '.join(theirs)}: {bare.maker}")
         if found["missing"]:
             packages = sorted({*found["missing"].values()})
             if not self._install:
@@ -166,6 +182,8 @@ class TakenHosts(ABC):
         version = found["version"] or "no version"
         if (why := self._broker.refuses(version)) is not None:
             raise host.error(f"it has {version}: {why}")
+        for verb, unable in found["unable"].items():
+            raise Unable(verb, f"{host.label}: {unable}")
         for peer, source in found["ways"].items():
             if source is None:
                 raise host.error(f"it has no way to {peer}: the hosts must reach one another")
@@ -283,7 +301,7 @@ def bare_of(broker: Any, addresses: Mapping[str, str]) -> Bare:
     """How a broker is run on such machines. Raises SplitbrainError when it does not say."""
     bare: Callable[[Mapping[str, str]], Bare] | None = getattr(broker, "bare", None)
     if bare is None:
-        raise SplitbrainError("this broker does not say how it is run on hosts over SSH (`bare`)")
+        raise SplitbrainError("this broker does not say how it is run on machines that are there (`bare`)")
     return bare(addresses)
 
 
@@ -310,8 +328,11 @@ def leave(shell: Shell, run: str) -> list[str]:
     folder = f"{machine.RUNS}/{run}"
     for last in (False, True):
         try:
-            if shell.run(f"[ -d {shlex.quote(folder)} ]").code:
+            there = shell.run(f"if [ -d {shlex.quote(folder)} ]; then echo there; else echo gone; fi").out.strip()
+            if there == b"gone":
                 return []
+            if there != b"there":  # a session that was lost says nothing, which is no answer
+                raise SplitbrainError(f"{shell.label}: nobody can say whether the run {run} left anything there")
             upload(shell, shlex.quote(folder))
             return list(_ask(shell, folder, "leave", 120.0, {"run": run})["removed"])
         except SplitbrainError:
@@ -319,6 +340,11 @@ def leave(shell: Shell, run: str) -> list[str]:
                 raise
             shell.drop()  # the session may have been lost: once more on another
     raise AssertionError
+
+
+def present(shell: Shell) -> list[str]:
+    """The runs that have a folder on a host. Raises SplitbrainError when it is out of reach."""
+    return shell.run(f"ls {machine.RUNS} 2> /dev/null").out.decode(errors="replace").split()
 
 
 def _ask(shell: Shell, folder: str, verb: str, patience: float, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -186,13 +186,15 @@ def test_requests_and_answers_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
         return machine.answer()
 
     needs = {"sh": "dash", "no-such-tool": "its-package", "/etc/pass*": "base-passwd", "/no/such/*": "nothing"}
-    looked = answer("look", needs=needs, version=["echo", "Broker 1.2"], data=["/nowhere"], peers=["127.0.0.1"])
+    version = ["echo", "Broker 1.2"]
+    looked = answer("look", run=RUN, needs=needs, version=version, data=["/nowhere"], peers=["127.0.0.1"])
     assert looked == {
         "done": {
             "missing": {"no-such-tool": "its-package", "/no/such/*": "nothing"},
             "version": "Broker 1.2",
             "data": [],
             "ways": {"127.0.0.1": "127.0.0.1"},
+            "unable": {},
         }
     }
     refused = answer("take", run=RUN, services=[], ports=[], folders=["/proc/nothing"], made=[], users=[], files=[],

@@ -187,6 +187,24 @@ def test_containers_cannot_be_wiped(
     assert main.run([*words, "--dry-run"]) == 0
 
 
+@pytest.mark.parametrize("on", ["simulated", "docker"])
+def test_a_service_that_there_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], on: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("run", "--broker", "rabbitmq-quorum@4.0", "--on", on)
+    assert main.run([*words, "--nemesis", "kill,partition", "--set", "nemesis.partition.service=clients,etdc"]) == 254
+    said = "nemesis[1].service: no service 'etdc'; known: clients, replication"
+    assert capsys.readouterr().err == f"splitbrain: error: --set: {said}\n"
+    one = {"id": "p1", "nemesis": "partition", "kind": "one", "at": 0, "duration": 10**9, "target": "n1"}
+    fault = {**one, "after": 0, "trigger": None, "draw": 1, "args": {"service": "replicaton", "clients": False}}
+    (tmp_path / "one.json").write_text(json.dumps({"schema": 1, "faults": [fault]}))
+    assert main.run([*words, "--schedule", "one.json"]) == 254
+    said = "splitbrain: error: fault 'p1': no service 'replicaton'; did you mean 'replication'?"
+    assert capsys.readouterr().err.startswith(said)
+    assert [path.name for path in tmp_path.iterdir()] == ["one.json"]
+
+
 def test_a_history_file_is_checked(invoke: Invoke, tmp_path: Path) -> None:
     write_stream(tmp_path / "lost.arrows", LOST)
     told = json.loads(invoke("check", "lost.arrows", "--checker", "messages", "--json", code=1).stdout)
@@ -374,9 +392,27 @@ def test_clean_all_leaves_alone_what_goes_on_wherever_its_store_is(
         "removed network splitbrain-c",
         "left b alone: it is going on (process 7); --force takes it too",
     ]
-    assert json.loads(invoke("clean", "--all", "--json").stdout) == {"removed": [], "going_on": {"b": "process 7"}}
+    told = {"removed": [], "going_on": {"b": "process 7"}, "unreached": []}
+    assert json.loads(invoke("clean", "--all", "--json").stdout) == told
     assert invoke("clean", "--all", "--force").stdout == "removed network splitbrain-b\n"
     assert invoke("clean", "--all").stdout == "there was nothing to remove\n"
+
+
+def test_clean_all_names_each_host_that_it_cannot_reach_and_goes_on(
+    tmp_path: Path, invoke: Invoke, engine: dict[str, str | None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine["a"] = None
+    hosts = {"host": [{"address": "127.0.0.1", "port": 9}]}
+    told = {"broker": "rabbitmq-quorum", "on": "ssh", "ssh": hosts}
+    own = scenario.from_data({"schema": 1, "name": "own", "cluster": told, "workload": {"name": "queue"}})
+    for seed in (1, 2):  # of many runs on a host it is asked once
+        made = Store(tmp_path).create(name="own", broker="rabbitmq-quorum", on="ssh", seed=seed, now=datetime.now(UTC))
+        made.write(made.scenario, own.dumps())
+    assert main.run(["clean", "--all", "--store", str(tmp_path)]) == 255
+    out, err = capsys.readouterr()
+    assert out == "removed network splitbrain-a\n"
+    (said,) = err.splitlines()
+    assert said.startswith("splitbrain: error: n1 (127.0.0.1:9): no SSH at [127.0.0.1]:9 (Connection refused)")
 
 
 def test_clean_refuses_a_run_that_is_going_on(

@@ -16,7 +16,7 @@ from clusters.agent.link import AgentLink, Offset
 from clusters.base import Counts, Injected, LeaderView, Undone, Unknown
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
 from clusters.hosted import HostedCluster, hosted
-from clusters.hosts.docker import DockerHost, DockerHosts, _rights
+from clusters.hosts.docker import DockerHost, DockerHosts, rights
 from tests.docker.cluster import Seen, setup
 
 PORTS = [25672, 4369]
@@ -312,9 +312,9 @@ def test_abilities_are_known_before_it_is_up() -> None:
 
 
 def test_containers_may_mount_only_where_a_disk_is_to_be_hurt() -> None:
-    assert _rights(("kill", "cut", "damage")) == {"cap_add": ["NET_ADMIN"]}
+    assert rights(("kill", "cut", "damage")) == {"cap_add": ["NET_ADMIN"]}
     for verb in OWN_DISK:
-        assert _rights(("kill", verb))["cap_add"] == ["NET_ADMIN", "SYS_ADMIN"]
+        assert rights(("kill", verb))["cap_add"] == ["NET_ADMIN", "SYS_ADMIN"]
 
 
 def test_a_kind_of_host_that_there_is_not() -> None:

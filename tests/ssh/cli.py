@@ -14,11 +14,13 @@ from tests.docker.cli import COMMAND, environment, splitbrain, wait
 from tests.ssh.machines import VERSION, Machines
 
 
-def told(hosts: Machines, folder: Path, *arguments: str, inventory: str) -> tuple[str, ...]:
+def told(
+    hosts: Machines, folder: Path, *arguments: str, inventory: str, broker: str = f"rabbitmq-quorum@{VERSION}"
+) -> tuple[str, ...]:
     """The arguments of a run on the machines of that inventory."""
     (folder / "hosts.toml").write_text(inventory)
-    broker = ("--broker", f"rabbitmq-quorum@{VERSION}", "--inventory", "hosts.toml")
-    return ("run", *broker, "--rate", "50", "--store", str(folder / "runs"), *arguments)
+    where = ("--broker", broker, "--inventory", "hosts.toml")
+    return ("run", *where, "--set", "workload.rate=50", "--store", str(folder / "runs"), *arguments)
 
 
 def errors(done: subprocess.CompletedProcess[str]) -> list[str]:

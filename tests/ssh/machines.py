@@ -16,7 +16,9 @@ from typing import Any
 
 import paramiko
 
+from chaos.model.schedule import OWN_DISK
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
+from clusters.hosts.docker import rights
 from clusters.hosts.engine import engine
 from clusters.images.build import ensure
 from tests.docker.inside import run_in
@@ -61,13 +63,16 @@ class Machines:
         return "\n".join(lines) + "\n"
 
     def state(self, number: int) -> set[str]:
-        """What could be changed on a machine, and is looked at: files, rules, processes."""
+        """What could be changed on a machine, and is looked at: files, rules, processes, mounts. Not /run/mount, which
+        mount(8) makes for itself where no start of a system has."""
         folders = "/etc /var /opt /root /home /run /dev/shm /usr/sbin"
         own = "sshd|sh|ps|sort|find|sed|grep"
         said = self.sh(
             number,
-            f"find {folders} -name motd.dynamic -prune -o -printf '%p %y %m %u\\n'; ls -d /usr/lib/*; cat /etc/hosts; "
-            f"nft list tables; ps -eo user=,comm=,args= | grep -vE '^[a-z]+ +({own})' | sed 's/^/process /'; true",
+            f"find {folders} -name motd.dynamic -prune -o -path /run/mount -prune -o -printf '%p %y %m %u\\n'; "
+            "ls -d /usr/lib/*; cat /etc/hosts /proc/mounts; nft list tables; tc qdisc; "
+            "ls /dev /sys/fs/cgroup/*/ | grep -E 'loop|splitbrain'; "
+            f"ps -eo user=,comm=,args= | grep -vE '^[a-z]+ +({own})' | sed 's/^/process /'; true",
         )
         return set(said.splitlines())
 
@@ -93,7 +98,7 @@ def machines(folder: Path, number: int) -> Iterator[Machines]:
     try:
         for _ in range(number):
             container = client.containers.create(
-                TAG, network=name, labels=labels, init=True, cap_add=["NET_ADMIN"], mem_limit="1g"
+                TAG, network=name, labels=labels, init=True, mem_limit="1g", **rights(OWN_DISK)
             )
             made.containers.append(container)
             files = {"root/.ssh/authorized_keys": (0, public), "home/keeper/.ssh/authorized_keys": (1000, public)}

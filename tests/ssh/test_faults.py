@@ -1,4 +1,5 @@
-"""Faults of links, packets, processes and clocks, on hosts over SSH: they bite as in containers, and are undone."""
+"""Faults of links, packets, processes, clocks, disks and machines, on hosts over SSH: they bite as in containers, and
+are undone."""
 
 from __future__ import annotations
 
@@ -6,10 +7,29 @@ import asyncio
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from chaos.model.schedule import CLOCK, CUT, KILL, LOSS, PAUSE, SHAPE, STOP, Action
+from chaos.model.schedule import (
+    CLOCK,
+    CRASH_LOOP,
+    CUT,
+    DAMAGE,
+    DISK_FULL,
+    DISK_READ_ONLY,
+    DISK_SLOW,
+    KILL,
+    LOSS,
+    NODE_STOP,
+    OWN_DISK,
+    PAUSE,
+    POWER_OFF,
+    SHAPE,
+    STARVE,
+    STOP,
+    Action,
+)
 from clusters.agent.verbs import FAULTS
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
 from clusters.hosted import HostedCluster
@@ -20,6 +40,7 @@ from tests.ssh.machines import VERSION, Machines
 pytestmark = pytest.mark.docker
 
 SECOND = 10**9
+SEEN = Seen()
 AROUND = [["n1", "n2"], ["n2", "n1"], ["n1", "n3"], ["n3", "n1"]]
 # Side by side, as far as they leave each other's node alone; then the rest.
 ACTIONS = [
@@ -30,7 +51,19 @@ ACTIONS = [
     ],
     [Action(CUT, ("n1",), {"links": AROUND, "service": "replication"}), Action(STOP, ("n3",))],
     [Action(CUT, ("n1",), {"links": AROUND}), Action(KILL, ("n2",))],
-    [Action(SHAPE, ("n1",), {"links": AROUND, "loss": 0.5})],
+    [
+        Action(SHAPE, ("n1",), {"links": AROUND, "loss": 0.2, "duplicate": 0.2, "rate": 4000}),
+        Action(STARVE, ("n2",), {"cpu": 0.01}),
+        Action(DISK_SLOW, ("n3",), {"rate": 200_000}),
+    ],
+    [Action(STARVE, ("n1",), {"memory": 512 << 10}), Action(DISK_FULL, ("n2",), {"restart": True})],
+    [Action(CRASH_LOOP, ("n2",), {"times": 2})],
+    [Action(DISK_READ_ONLY, ("n1",)), Action(NODE_STOP, ("n3",))],
+]
+# The last of all: RabbitMQ writes some files without syncing them, and of a damaged one it says so and stays down.
+LAST = [
+    Action(POWER_OFF, ("n2",)),
+    Action(DAMAGE, ("n3",), {"how": "flip", "what": "wal", "files": 1, "draw": 7}),
 ]
 
 
@@ -42,7 +75,7 @@ def loop() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture(scope="module")
 def cluster(hosts: Machines, loop: asyncio.Runner) -> Iterator[HostedCluster]:
-    told = setup(new_run(), Seen(), version=VERSION)
+    told = replace(setup(new_run(), SEEN, version=VERSION), verbs=(*OWN_DISK, STARVE))
     made = RabbitmqQuorum.cluster(replace(told, hosts=understand(tomllib.loads(hosts.inventory()))), "ssh")
     assert isinstance(made, HostedCluster)
     before = hosts.states()
@@ -60,12 +93,22 @@ def test_each_bites(cluster: HostedCluster, loop: asyncio.Runner) -> None:
         able = {verb for verb in FAULTS if cluster.abilities()[verb] is None}
         assert {action.verb for actions in ACTIONS for action in actions} <= able
         for number, actions in enumerate(ACTIONS):
+            begun = len(SEEN.exits)
+            client = await cluster.connect("n1", "test")
             await asyncio.gather(*(cluster.inject(f"{number} {action.verb}", action) for action in actions))
-            await asyncio.sleep(3)  # of the brokers' own traffic
+            sent = [asyncio.ensure_future(client.publish("jobs", b"x" * 1000)) for _ in range(100)]
+            await asyncio.sleep(3)  # of that, and of the brokers' own traffic
+            await client.close()
+            await asyncio.gather(*sent, return_exceptions=True)
+            if actions[0].verb == CRASH_LOOP:
+                await until(partial(ended, begun + 2))
             for action in reversed(actions):
                 undone = await cluster.undo(f"{number} {action.verb}")
                 assert undone.bit is True, (action.verb, undone.evidence)
             await until(lambda: all_serve(cluster), 90)
+
+    async def ended(times: int) -> bool:
+        return len(SEEN.exits) >= times
 
     loop.run(main())
 
@@ -83,5 +126,16 @@ def test_clients_can_be_cut_off_and_our_own_way_in_stays_open(cluster: HostedClu
         await asyncio.wait_for(publish, 30)
         await client.close()
         await until(lambda: all_serve(cluster))
+
+    loop.run(main())
+
+
+def test_power_and_damage(cluster: HostedCluster, loop: asyncio.Runner) -> None:
+    async def main() -> None:
+        for action in LAST:
+            await cluster.inject(action.verb, action)
+        for action in LAST:
+            undone = await cluster.undo(action.verb)
+            assert undone.bit is True, (action.verb, undone.evidence)
 
     loop.run(main())

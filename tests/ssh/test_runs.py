@@ -73,7 +73,7 @@ def test_a_controller_that_is_killed(untouched: Machines, tmp_path: Path) -> Non
             assert [event["event"] for event in events] == ["silence", "undone"]
             assert (events[0]["seconds"], events[1]["fault"]) == (3.0, "partition-1")
             assert events[1]["at"] - events[0]["at"] < 2 * SECOND
-            cleaned = splitbrain(tmp_path, "clean", run.name, "--store", str(tmp_path / "runs"))
+            cleaned = splitbrain(tmp_path, "clean", "--all", "--store", str(tmp_path / "runs"))
             assert cleaned.returncode == 0, cleaned.stderr
             assert f"removed {RUNS}/{run.name} on n1 (root@{hosts.addresses[0]})" in cleaned.stdout.splitlines()
             again = splitbrain(tmp_path, "clean", run.name, "--store", str(tmp_path / "runs"))
@@ -82,3 +82,21 @@ def test_a_controller_that_is_killed(untouched: Machines, tmp_path: Path) -> Non
         assert hosts.sh(0, f"cat {DATA}/data") == "precious\n"
     finally:
         hosts.sh(0, "rm -rf /var/lib/rabbitmq/mnesia")
+
+
+def test_etcd(untouched: Machines, tmp_path: Path) -> None:
+    """By Debian's own package: members that know each other by address, and not by name."""
+    hosts = untouched
+    faults = [
+        {**fault("kill", "kill", "n1"), "at": SECOND, "duration": 3 * SECOND},
+        {**fault("partition", "one", "n2", clients=False, service="replication"), "at": 6 * SECOND,
+         "duration": 3 * SECOND},
+    ]  # fmt: skip
+    words = ("--workload", "register", "--time", "12s", "--set", "expect.faults=any")
+    arguments = told(hosts, tmp_path, *words, inventory=hosts.inventory(), broker="etcd@3.5")
+    with running(tmp_path, *arguments, faults=faults) as (process, run):
+        out, err = process.communicate(timeout=200)
+        assert process.returncode == 0, err + out
+    history = read(run / "history.parquet")
+    undone = [history[int(row)].detail for row in history.rows("undo")]
+    assert [detail["bit"] for detail in undone if detail] == [True, True]
