@@ -16,16 +16,13 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
 from chaos.search.explore import Spread, lost
-from results.spark.session import Where, opened
+from results.spark.session import Session, Where, opened
 from results.spark.tasks import cores, run
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Item = TypeVar("Item", int, str)
 Done = TypeVar("Done")
@@ -40,7 +37,7 @@ def spread(
     work: Callable[[Item], Done],
     items: Iterable[Item],
     *,
-    spark: SparkSession,
+    spark: Session,
     tasks: int | None = None,
     lost: Callable[[Item, str], Done] | None = None,
 ) -> Generator[tuple[Item, Done], None, None]:
@@ -105,7 +102,7 @@ def _apart(
 class _Rounds(Generic[Item, Done]):
     """Jobs, each in a thread of its own. The session is nobody else's meanwhile."""
 
-    def __init__(self, session: SparkSession, work: Callable[[Item], Done]) -> None:
+    def __init__(self, session: Session, work: Callable[[Item], Done]) -> None:
         self._session = session
         self._work = partial(_make, work)
         self._threads = ThreadPoolExecutor(ROUNDS)

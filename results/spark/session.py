@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from chaos.model.errors import BadInput, SplitbrainError
 from results.spark import java
@@ -18,6 +18,7 @@ from results.spark import java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Session: TypeAlias = "SparkSession"
 LOCAL = "local[*]"
 MEMORY = "4g"
 ANSWER = 10.0  # seconds that a master has to take a connection
