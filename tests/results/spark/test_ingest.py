@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.store import REJECTED, make
@@ -20,6 +21,7 @@ from chaos.model import history_file
 from chaos.model.errors import SplitbrainError
 from chaos.search.keep import keep
 from chaos.search.trial import trial
+from results.spark import plan
 from results.spark.ingest import Ingested, ingest
 from results.store import DONE, Run, RunDirectory, Store
 from results.tables.load import Loaded, load
@@ -62,7 +64,10 @@ def odd_run(store: Path, seed: int) -> None:
     directory.record.write_text(json.dumps({name: getattr(run, name) for name in run.__slots__}))
     if seed < LIMITED:
         directory.scenario.write_text(f"[checkers.messages]\ndelivery_limit = {1 + seed % 3}\n")
-    history_file.write_parquet(history(seed), directory.parquet)
+    if seed % 2:
+        history_file.write_parquet(history(seed), directory.parquet)
+    else:  # in several groups, as that of a large run
+        pq.write_table(history(seed).to_table(), directory.parquet, row_group_size=20)
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +177,7 @@ def test_nothing_new_is_nothing_done_and_a_changed_run_is_replaced(
 
 
 def test_a_job_that_is_killed_changes_nothing_and_the_next_gives_the_same_rows(
-    store: Path, done: Ingested, session: Session, tmp_path: Path
+    store: Path, done: Ingested, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = tmp_path / "tables"
     command = [sys.executable, "-c", "from chaos.cli.main import main; main()", "ingest", str(store)]
@@ -189,8 +194,12 @@ def test_a_job_that_is_killed_changes_nothing_and_the_next_gives_the_same_rows(
     assert "ops are written" in said, said
     assert list(tables.glob("data/ops/**/*.parquet"))
     assert Tables(tables).current() is None
+    # and in small parts, as large runs are cut
+    for name, value in (("SLOT", 400), ("MESSAGES", 500), ("SMALL", 0)):
+        monkeypatch.setattr(plan, name, value)
     again = ingest(session, str(store), Tables(tables))
     assert again.tidied > 0
+    assert len(load(store, tables).manifest.files["ops"]) > 2 * len(load(store).manifest.files["ops"])
     assert rows(load(store, tables)) == rows(load(store))
 
 
@@ -201,8 +210,6 @@ def test_one_job_at_a_time(store: Path, tmp_path: Path) -> None:
 
 
 def test_tables_of_an_older_schema_are_read(store: Path, done: Ingested, tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
     copy = tmp_path / "tables"
     shutil.copytree(store / "tables", copy)
     for path in copy.glob("data/runs/**/*.parquet"):
