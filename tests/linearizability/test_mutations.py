@@ -290,7 +290,7 @@ MUTATIONS: dict[str, list[tuple[str, str]]] = {
         ("Verdict.INVALID if odd else VERDICTS[decision.valid]", "VERDICTS[decision.valid]"),
         ("    if told != AS_RECORDED:\n", "    if False:\n"),
         ("(history.redelivered >= 0).any()", "(history.redelivered > 0).any()"),
-        ("else EXACTLY_ONCE\n\n\ndef _at_ends", "else AT_MOST_ONCE\n\n\ndef _at_ends"),
+        ("else EXACTLY_ONCE\n\n\ndef _not_before", "else AT_MOST_ONCE\n\n\ndef _not_before"),
         ("    if limit:\n", "    if False:\n"),
         ("rows = rows[history.process[rows] == CONTROLLER]", "pass"),
         ("= F.PUT) & (calls.end >= 0) & (calls.end < done[queue])", "= F.PUT) & (calls.end >= 0) & (0 <= done[queue])"),
