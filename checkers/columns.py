@@ -96,13 +96,13 @@ def granted(history: History, rows: Rows) -> Rows:
 
 def not_before(history: History, rows: Rows) -> Rows:
     """For each delivery a row before which its message was not taken for it: its credit granted, or an earlier one of
-    its channel, as many earlier as were taken back from it before (see `_taken_back`)."""
+    its channel on the queue, as many earlier as were taken back from it before (see `_taken_back`)."""
     row = granted(history, rows)
     took = deliveries(history)
     back = _taken_back(history, took)
     if not back.any():
         return row
-    lane = coded(history.process[took], history.channel[took])
+    lane = coded(history.process[took], history.channel[took], history.key.codes[took])
     order = np.lexsort((took, lane))
     before: Ints = np.cumsum(back[order]) - back[order]  # of all lanes before too, which is taken off again
     begins = np.append(True, lane[order][1:] != lane[order][:-1])
@@ -110,7 +110,7 @@ def not_before(history: History, rows: Rows) -> Rows:
     earlier[took[order]] = before - before[begins][np.cumsum(begins) - 1]
 
     asked = history.rows("consume", INVOKE)
-    channel = coded(history.process[asked], history.channel[asked])
+    channel = coded(history.process[asked], history.channel[asked], history.key.codes[asked])
     granting = asked[np.lexsort((asked, channel))]
     place = np.full(len(history), -1, dtype=np.intp)
     place[granting] = np.arange(len(granting))

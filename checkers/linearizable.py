@@ -22,7 +22,7 @@ from checkers.base import Checker, first
 from checkers.columns import acked, granted, indices, not_before, publishes
 from checkers.columns import deliveries as delivered
 from checkers.linearizability import deliveries, planner
-from checkers.linearizability.calls import Calls, F
+from checkers.linearizability.calls import NEVER, Calls, F
 from checkers.linearizability.counterexample import Counterexample, explain
 from checkers.linearizability.from_history import OPERATIONS, calls_of
 from checkers.linearizability.verdict import Refused
@@ -125,10 +125,20 @@ def _not_before(history: History, calls: Calls) -> Calls:
     """The same with each delivery called as early as its message may have been taken, whatever was taken back."""
     row = np.searchsorted(history.index, np.maximum(calls.end, 0))
     seen = np.flatnonzero((calls.f == F.TAKE) & (calls.end >= 0) & (row < len(history)))
-    call = calls.call.copy()
-    call[seen] = np.minimum(call[seen], not_before(history, row[seen]))
-    order = np.argsort(call, kind="stable")
-    return replace(calls.select(order), call=call[order])
+    soonest = not_before(history, row[seen])
+    earlier = soonest < calls.call[seen]
+    if not earlier.any():
+        return calls
+    moved = seen[earlier]
+    # ranks must differ: those from one credit on follow it in the order of their deliveries, which is their channel's
+    wide, known = len(history) + 1, calls.ret != NEVER
+    call, ret = calls.call * wide, calls.ret[known] * wide
+    call[moved] = soonest[earlier] * wide + 1 + row[moved]
+    ranks = np.unique(np.concatenate([call, ret]))
+    rets = calls.ret.copy()
+    rets[known] = np.searchsorted(ranks, ret)
+    order = np.argsort(call)
+    return replace(calls, call=np.searchsorted(ranks, call), ret=rets).select(order)
 
 
 def _at_ends(history: History, calls: Calls, column: Mask) -> Mask:

@@ -106,10 +106,11 @@ MUTATIONS = [
     # leaders
     ("leaders", "if len(nodes) > 1:", "if False:"),
     ("leaders", "lambda view: (view.key, view.term))", "lambda view: view.term)"),
-    ("leaders", "if view.life is not None]", "]"),
+    ("leaders", "if one[0].life is not None]", "]"),
     ("leaders", "while seen[place].answered < view.asked:", "while seen[place].answered < view.answered:"),
     ("leaders", "highest = view  # one", "pass  # one"),
-    ("leaders", "lambda view: view.life)", "lambda view: view.node)"),
+    ("leaders", "lambda one: (one[0].life, one[1])", "lambda one: (one[0].node, one[1])"),
+    ("leaders", "lambda one: (one[0].life, one[1])", "lambda one: one[0].life"),
     ("leaders", "max(run[0].answered, run[-1].asked)", "run[-1].answered"),
     ("leaders", "begun.answered, end,", "begun.asked, end,"),
     ("leaders", "sure = exact or begun.term is not None", "sure = True"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.model.history import History
-from chaos.model.op import FAIL, INFO, INVOKE, OK
+from chaos.model.op import FAIL, INFO, INVOKE, OK, Op
 from chaos.model.verdict import Anomaly, Result, Verdict
 from checkers.linearizable import Linearizable
 from checkers.order import Order
@@ -269,6 +269,34 @@ def test_literal(name: str) -> None:
     assert judge(Order(), case.history(), case.options) == case.expected
 
 
+def _taken_back(ops: list[Op]) -> set[int]:
+    """Which deliveries were taken back: those of a message that was handed out twice while who had it first was there
+    and had not settled it."""
+    came = [op for op in ops if op.f == "consume" and op.type is OK and op.value is not None]
+
+    def over(one: Op) -> int:
+        ends = (
+            op.index for op in ops if (op.process, op.channel) == (one.process, one.channel)
+            and (op.f == "close" or (op.f == "ack" and op.type is OK and op.value == one.value))
+        )  # fmt: skip
+        return min(ends, default=len(ops))
+
+    twice = [
+        (one, two) for one in came for two in came
+        if (one.key, one.value) == (two.key, two.value) and one.index < two.index < over(one)
+    ]  # fmt: skip
+    return {op.index for pair in twice for op in pair}
+
+
+def _granted(ops: list[Op], took: Op, taken_back: set[int]) -> int:
+    """The credit that a delivery was taken on at the earliest: as many before its own as were taken back before it."""
+    lane = (took.process, took.channel, took.key)
+    mine = [op for op in ops if op.f == "consume" and (op.process, op.channel, op.key) == lane]
+    credits_ = [op.index for op in mine if op.type is INVOKE]
+    back = sum(op.index in taken_back for op in mine if op.type is OK and op.index < took.index)
+    return credits_[max(credits_.index(took.op or 0) - back, 0)]
+
+
 def by_definition(history: History) -> dict[str, int]:
     """The counts straight from the module's text: every pair, and the largest matching by augmenting paths."""
     ops = list(history)
@@ -291,14 +319,16 @@ def by_definition(history: History) -> dict[str, int]:
         one, other = published[a], published[b]
         return (one.key, one.process, one.channel) == (other.key, other.process, other.channel)
 
+    taken_back = _taken_back(ops)
     pairs, suspects = 0, []
     for id_, op in firsts.items():
         if op.redelivered is not False:
             continue
+        granted = _granted(ops, op, taken_back)
         rivals = [other for other in came if other.value != id_ and same_producer(id_, other.value)]
         before = [
             other for other in rivals
-            if other.index < (op.op or 0)
+            if other.index < granted
             or (other.index < op.index and (other.process, other.channel) == (op.process, op.channel))
         ]  # fmt: skip
         pairs += len({other.value for other in before if other is firsts[other.value]})
