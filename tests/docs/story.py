@@ -105,6 +105,7 @@ def shapes(lines: list[str] | tuple[str, ...]) -> list[str]:
     found = []
     for line in lines:
         line = re.sub(r"\b[0-9a-f]{32}\b", "D", line)
+        line = re.sub(r"(\b\d{8}-\d{6}-[a-z-]+-s\d+)-\d+", r"\1", line)  # a second run in the same second
         line = re.sub(r"\d[\d,.]*", "0", line)
         line = re.sub(r"\b0 ?(ns|us|µs|ms|s|m|min 0 s|min)(?![a-z])", "0 s", line)
         found.append(re.sub(r"\s+", " ", line.strip()))
