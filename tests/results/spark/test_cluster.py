@@ -1,4 +1,5 @@
-"""The same job on a standalone cluster: a master and two workers on this machine, each a process."""
+"""What takes minutes: the same job on a standalone cluster (a master and two workers on this machine, each a process);
+and a thousand runs by both engines."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.store import make
+from benchmarks.store import CUT, DUAL_LEADER, DUPLICATED, LOST, PLANTS, REJECTED, make
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 SPLITBRAIN = str(Path(sys.executable).with_name("splitbrain"))
@@ -62,17 +63,33 @@ def _told(log: Path, pattern: str) -> str:
     raise AssertionError(log.read_text())
 
 
+def said(store: Path, *arguments: str) -> dict[str, Any]:
+    """What `check --all` says of a store in which something is wrong, but for the engine."""
+    command = [SPLITBRAIN, "check", "--all", "--json", "--store", str(store), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found | {"engine": ""}
+
+
 def test_two_workers_say_what_one_process_says(cluster: str, tmp_path: Path) -> None:
     make(tmp_path / "store", runs=16, ops=2000)
-
-    def said(*arguments: str) -> dict[str, Any]:
-        command = [SPLITBRAIN, "check", "--all", "--json", "--store", str(tmp_path / "store"), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 1, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found | {"engine": ""}
-
-    assert said("--engine", "spark", "--master", cluster) == said("--engine", "process")
+    on_cluster = said(tmp_path / "store", "--engine", "spark", "--master", cluster)
+    assert on_cluster == said(tmp_path / "store", "--engine", "process")
     # both had their share
     executors = [path for path in (tmp_path / "work").glob("app-*/*") if path.name.isdigit()]
     assert len(executors) >= 2
+
+
+@pytest.mark.timeout(1800)
+def test_every_plant_among_a_thousand_runs_is_found_by_both_engines(tmp_path: Path) -> None:
+    planted = make(tmp_path / "store", runs=1000, ops=600, plants=dict.fromkeys(PLANTS, 5))
+    found = said(tmp_path / "store", "--engine", "process")
+    told = {name: "bad" if "bad" in one else one["valid"] for name, one in found["results"].items()}
+    expected = {LOST: False, DUAL_LEADER: False, DUPLICATED: True, CUT: "unknown", **dict.fromkeys(REJECTED, "bad")}
+    assert told == {name: expected.get(planted.get(name, ""), True) for name in told}
+    assert len(told) == 1000
+    for name, plant in planted.items():
+        if plant == DUPLICATED:
+            assert found["results"][name]["checkers"]["messages"]["counts"]["duplicated"] > 0
+    assert said(tmp_path / "store", "--engine", "spark", "--master", "local[2]") == found
