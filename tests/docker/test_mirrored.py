@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from chaos.model.schedule import CUT, Action
+from chaos.model.schedule import CUT, KILL, Action
 from clusters.base import Counts, Unknown
 from clusters.brokers.rabbitmq_mirrored import RabbitmqMirrored
 from clusters.hosted import HostedCluster
@@ -70,7 +70,12 @@ def test_a_cut_makes_two_masters_and_autoheal_leaves_one_without_what_the_other_
                 await cluster.counts(QUEUE)
             assert (await cluster.undo("cut")).bit is True
 
-            await until(healed, patience=200)  # in rounds, and between two of them a minute may pass
+            try:
+                await until(healed, patience=100)  # in rounds, and between two of them a minute may pass
+            except AssertionError:  # or they have no end (docs/findings.md), but for a node that forgets them
+                await cluster.inject("end", Action(KILL, (master,)))
+                await cluster.undo("end")
+                await until(healed, patience=100)
             found = await counted()
             assert found is not None
             assert 20 <= found.ready < 32, "what one side confirmed is gone, or what both did"
