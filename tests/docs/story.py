@@ -92,7 +92,7 @@ def run(command: Command, directory: Path, site: Path) -> None:
         "COLUMNS": "200",
         **{key: value for key, value in os.environ.items() if key.startswith(("DOCKER_", "http", "no_proxy"))},
     }
-    done = subprocess.run(line, shell=True, cwd=directory, env=environment, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(line, shell=True, cwd=directory, env=environment, capture_output=True, text=True, timeout=600)
     told = f"{where}\nended with {done.returncode}\n{done.stdout}{done.stderr[-3000:]}"
     assert done.returncode == command.code, told
     errors = [line for line in done.stderr.splitlines() if line.startswith(("splitbrain: error", "  | "))]

@@ -26,6 +26,7 @@ def test_a_page_can_be_followed(page: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.docker
+@pytest.mark.timeout(900)  # a broker may take its time to heal: the same run was seen to take one minute, and five
 @pytest.mark.parametrize(
     "page", [page for page in TOLD if any("docker" in block.words for block in blocks(page))], ids=name
 )

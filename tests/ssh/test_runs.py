@@ -63,8 +63,9 @@ def test_a_controller_that_is_killed(untouched: Machines, tmp_path: Path) -> Non
     try:
         arguments = told(hosts, tmp_path, "--time", "300s", inventory=hosts.inventory(silence="3s", aside=True))
         with running(tmp_path, *arguments, faults=[CUT]) as (process, run):
+            # rules are also there for a moment while it is tried out whether there can be any, before all else
+            wait(lambda: hosts.run(0, "cat", f"{DATA}/data")[0] != 0, "data moved aside")
             wait(lambda: any(rules(hosts)), "rules")
-            assert hosts.run(0, "cat", f"{DATA}/data")[0] != 0, "moved aside"
             process.send_signal(signal.SIGKILL)
             process.wait()
             wait(lambda: not any(rules(hosts)), "end of the rules", 20)
