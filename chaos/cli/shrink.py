@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.live import Live
-from rich.spinner import Spinner
 
 from chaos import scenario as scenarios
 from chaos.cli import options
+from chaos.cli.display import LiveLine
 from chaos.cli.output import out, print_json
 from chaos.cli.run import read_schedule, say
 from chaos.controller import refuse
@@ -172,36 +167,13 @@ def _size(smallest: Smallest) -> str:
     return f"{described(smallest.case)}, {plural(smallest.published, 'message')}"
 
 
-class Steps:
+class Steps(LiveLine):
     """What is tried and how small it is by now: a live line on a terminal; elsewhere a line every five seconds."""
 
     def __init__(self, anomaly: str) -> None:
-        console = Console(stderr=True)
+        super().__init__(f"{anomaly}: it is run once more", every=EVERY)
         self._anomaly = anomaly
-        self._spoken = time.monotonic()
-        self._spinner = Spinner("dots", text=f"{anomaly}: it is run once more")
-        self._live: Live | None = None
-        if console.is_terminal and not console.is_dumb_terminal:
-            self._live = Live(self._spinner, console=console, refresh_per_second=8, transient=True)
-
-    def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            with suppress(OSError):
-                self._live.stop()
 
     def told(self, smallest: Smallest) -> None:
         """The smallest so far."""
-        text = f"{self._anomaly}: {_size(smallest)}; {smallest.tried:,} tried, now fewer or less: {smallest.by}"
-        if self._live is not None:
-            self._spinner.update(text=text)
-        elif time.monotonic() - self._spoken >= EVERY:
-            self._spoken = time.monotonic()
-            with suppress(OSError):  # that nobody reads it is no reason to stop
-                click.echo(printable(text), err=True)
+        self.update(f"{self._anomaly}: {_size(smallest)}; {smallest.tried:,} tried, now fewer or less: {smallest.by}")

@@ -6,15 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import TracebackType
-from typing import Self
 
-import click
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from chaos.cli.display import Display
 from chaos.expectation import Expectation
 from chaos.model.verdict import Verdict
 from results.suite_judged import shown
@@ -25,44 +22,28 @@ EVERY = 10.0  # seconds between lines where there is no terminal
 DONE, EXPECTED, FAILED, UNKNOWN, RETRIED = "done", "expected", "failed", "unknown", "retried"
 
 
-class SuiteProgress:
+class SuiteProgress(Display):
     """Counts what came of each cell's runs. `planned`: how many runs each is to have, of those that are run here."""
 
     def __init__(self, planned: Counter[str], console: Console | None = None) -> None:
         self._planned = planned
         self._seen: dict[str, Counter[str]] = {cell: Counter() for cell in planned}
         self._fresh = 0
-        self._begun = self._told = time.monotonic()
-        self._console = console or Console(stderr=True)
-        self._live: Live | None = None
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._live = Live(get_renderable=self.table, console=self._console, refresh_per_second=4, transient=True)
-
-    def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            with suppress(OSError):
-                self._live.stop()
+        super().__init__(self.table, every=EVERY, a_second=4, console=console)
 
     @contextmanager
     def aside(self, what: str) -> Iterator[None]:
         """Meanwhile the terminal belongs to a run on real nodes, which shows itself."""
         with suppress(OSError):
-            if self._live is not None:
-                self._live.stop()
-            click.echo(f"{printable(what)}  ({self.line()})", err=True)
+            if self.live is not None:
+                self.live.stop()
+        self.say(f"{what}  ({self.line()})")
         try:
             yield
         finally:
-            if self._live is not None:
+            if self.live is not None:
                 with suppress(OSError):
-                    self._live.start()
+                    self.live.start()
 
     def ran(self, line: Line, expect: Expectation, *, final: bool, fresh: bool = True) -> None:
         """An attempt ended; final: no other follows. fresh: it was run now, not read from what was done before."""
@@ -76,17 +57,15 @@ class SuiteProgress:
             seen[EXPECTED] += 1
         else:
             seen[UNKNOWN if line.verdict == Verdict.UNKNOWN else FAILED] += 1
-        if self._live is None and time.monotonic() - self._told >= EVERY:
-            self._told = time.monotonic()
-            with suppress(OSError):  # that nobody reads it is no reason to stop
-                click.echo(self.line(), err=True)
+        if self.due():
+            self.say(self.line())
 
     def line(self) -> str:
         """Where it stands: "12 of 30 runs, 11 as expected, 1 unknown, 24 a minute, 45 s left"."""
         seen, total = sum(self._seen.values(), Counter[str]()), self._planned.total()
         parts = [f"{seen[DONE]:,} of {plural(total, 'run')}", f"{seen[EXPECTED]:,} as expected"]
         parts += [f"{seen[what]:,} {what}" for what in (FAILED, UNKNOWN, RETRIED) if seen[what]]
-        seconds = time.monotonic() - self._begun
+        seconds = time.monotonic() - self.begun
         if self._fresh and seconds > 1:
             left = (total - seen[DONE]) * seconds / self._fresh
             parts += [f"{60 * self._fresh / seconds:,.0f} a minute", f"{_time(left)} left"]
@@ -103,7 +82,7 @@ class SuiteProgress:
             for cell, seen in self._seen.items()
             if 0 < seen[DONE] < self._planned[cell] or seen[FAILED] or seen[UNKNOWN]
         ]
-        for cell in shown[-max(3, self._console.height - 6) :]:
+        for cell in shown[-max(3, self.console.height - 6) :]:
             seen = self._seen[cell]
             numbers = [Text(f"{seen[DONE]}/{self._planned[cell]}"), Text(str(seen[EXPECTED]), "green")]
             numbers += [
