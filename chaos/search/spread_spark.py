@@ -124,7 +124,7 @@ class _Rounds(Generic[Item, Done]):
     def end(self) -> None:
         """End what is under way, and come to nothing with it."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        left = set(self._begun)
+        left = {future for future in self._begun if not future.cancelled()}  # what never began is not waited for
         while left:  # one that was only just being handed over is ended the next time
             with suppress(Exception):
                 self._session.interruptAll()

@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from functools import partial
@@ -23,7 +24,7 @@ from chaos.cli.explore import seed_range
 from chaos.scenario_flags import from_flags
 from chaos.search.explore import Seed, Spread, explore, lost
 from chaos.search.spread import spread as processes
-from chaos.search.spread_spark import MOST, SECONDS, pace, spread
+from chaos.search.spread_spark import MOST, ROUNDS, SECONDS, _Rounds, pace, spread
 from results.store import DONE, Store
 from tests.results.spark.conftest import Session
 
@@ -85,6 +86,29 @@ def test_what_is_not_wanted_any_more_is_ended(on_spark: Spread, tmp_path: Path) 
     assert begun <= 4 * 2
     assert next(on_spark(partial(lost, why=""), [7]))[0] == 7  # there is room for more
     assert len(list(tmp_path.iterdir())) == begun
+
+
+def test_what_never_began_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds wait for a thread while an item at a time is done again, or where one is not yet awake."""
+    ended = threading.Event()
+
+    class Table:
+        def toArrow(self) -> None:  # noqa: N802
+            assert ended.wait(60)
+            raise InterruptedError
+
+    class Session:
+        def interruptAll(self) -> None:  # noqa: N802
+            ended.set()
+
+    monkeypatch.setattr("chaos.search.spread_spark.run", lambda *given: Table())
+    rounds = _Rounds(Session(), str)
+    begun = [rounds.begin([item], 1) for item in range(ROUNDS + 3)]
+    ending = threading.Thread(target=rounds.end, daemon=True)
+    ending.start()
+    ending.join(60)
+    assert not ending.is_alive()
+    assert [future.cancelled() for future in begun] == [False] * ROUNDS + [True] * 3
 
 
 @pytest.mark.spark
