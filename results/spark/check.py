@@ -141,6 +141,7 @@ def _cut(session: SparkSession, runs: Sequence[dict[str, Any]], large: int) -> p
     uncut = tasks.run(session, [[run] for run in runs], _uncut, JUDGED).toArrow()
     bad = {row["run"] for row in uncut.select(["run", "bad"]).to_pylist() if row["bad"] is not None}
     work = [run | {"parts": min(-(-run["rows"] // large) + 1, PARTS)} for run in runs if run["run"] not in bad]
+    asked = {run["n"]: judge.asked(run["store"], run["run"]) for run in work}
     found = _pieces(session, work).to_pylist()
     by_checker: dict[tuple[int, str], list[tuple[str, Any]]] = defaultdict(list)
     for row in found:
@@ -151,21 +152,17 @@ def _cut(session: SparkSession, runs: Sequence[dict[str, Any]], large: int) -> p
         if any(kind == "died" for kind, _ in told):
             again[n].append(name)
             continue
-        result = _merged(by_n[n], name, told)
+        result = _merged(asked[n][name], told)
         tables += map(pa.Table.from_batches, ([batch] for batch in _rows(by_n[n], Judged(by_n[n]["run"], (result,)))))
     # what its process died of is tried once more, whole and by itself
     retried = [[by_n[n] | {"only": names}] for n, names in again.items()]
     if retried:
         tables.append(tasks.run(session, retried, _whole, JUDGED).toArrow())
     rows = pa.concat_tables(table.cast(JUDGED) for table in tables).to_pylist()
-    places = {run["run"]: _places(run) for run in runs if run["run"] not in bad}
-    rows.sort(key=lambda row: (row["run"], places.get(row["run"], {}).get(row["checker"], 0)))
+    # in the order that its scenario has them in
+    places = {(by_n[n]["run"], name): place for n, of_run in asked.items() for place, name in enumerate(of_run)}
+    rows.sort(key=lambda row: (row["run"], places.get((row["run"], row["checker"]), 0)))
     return pa.Table.from_pylist(rows, JUDGED)
-
-
-def _places(run: Run) -> dict[str, int]:
-    """The order of a run's checkers, as its scenario has them."""
-    return {name: place for place, name in enumerate(judge.asked(run["store"], run["run"]))}
 
 
 def _pieces(session: SparkSession, runs: Sequence[dict[str, Any]]) -> pa.Table:
@@ -191,10 +188,10 @@ def _pieces(session: SparkSession, runs: Sequence[dict[str, Any]]) -> pa.Table:
     return together.mapInArrow(each, tasks.spark_schema(FOUND)).toArrow()
 
 
-def _merged(run: Run, name: str, told: Iterable[tuple[str, Any]]) -> Result:
+def _merged(one: judge.Asked, told: Iterable[tuple[str, Any]]) -> Result:
     """The checker's result, from what was found in all parts."""
-    one = judge.asked(run["store"], run["run"])[name]
     assert isinstance(one.checker, Parted)
+    name = one.checker.name
     pieces: list[tuple[int, Part]] = []
     for kind, what in told:
         if kind == "failed":
