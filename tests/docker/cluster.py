@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from chaos.kernel.streams import Streams
@@ -14,6 +16,9 @@ from clusters.base import LeaderView, Setup
 from clusters.brokers.rabbitmq import Rabbitmq
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
 from clusters.hosted import HostedCluster
+from clusters.hosts import docker
+from clusters.hosts.engine import engine
+from tests.docker.inside import run_in
 
 
 class RealClock:
@@ -56,6 +61,43 @@ class Seen:
         self.broke.append(why)
 
 
+@dataclass
+class World:
+    """A cluster that is up, for the tests of a module, and what it has shown of itself."""
+
+    cluster: HostedCluster
+    seen: Seen
+    given: Setup
+    loop: asyncio.Runner
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.loop.run(work)
+
+    def container(self, node: str) -> Any:
+        return engine().containers.get(f"splitbrain-{self.given.run}-{node}")
+
+    def shell(self, node: str, line: str) -> str:
+        _, said = run_in(self.container(node), "sh", "-c", line)
+        return said.strip()
+
+
+@contextmanager
+def up(of: Any, given: Setup, *queues: str) -> Iterator[World]:
+    """A cluster of a broker with these queues, in containers; it leaves nothing behind."""
+    cluster, seen = of.cluster(given, "docker"), given.observer
+    assert isinstance(cluster, HostedCluster)
+    assert isinstance(seen, Seen)
+    with asyncio.Runner() as loop:
+        try:
+            loop.run(cluster.up(print))
+            for queue in queues:
+                loop.run(cluster.declare(queue))
+            yield World(cluster, seen, given, loop)
+        finally:
+            loop.run(cluster.down())
+    assert docker.clean(given.run) == [], "down left nothing"
+
+
 def new_run() -> str:
     return f"test-{uuid.uuid4().hex[:8]}"
 
@@ -79,6 +121,14 @@ async def until(check: Callable[[], Awaitable[Any]], patience: float = 60) -> An
         assert time.monotonic() < end, f"not within {patience} s"
         await asyncio.sleep(0.1)
     return found
+
+
+async def serve(cluster: HostedCluster, patience: float = 60) -> None:
+    """Waits until every node serves; fails with what each says that does not."""
+    end = time.monotonic() + patience
+    while not await all_serve(cluster):
+        assert time.monotonic() < end, f"not within {patience} s: {await cluster.serving()}"
+        await asyncio.sleep(0.1)
 
 
 async def all_serve(cluster: HostedCluster) -> bool:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,9 +16,7 @@ from clusters.base import Failed, Setup, Unknown
 from clusters.brokers.etcd import Etcd
 from clusters.brokers.etcd_client import EtcdClient
 from clusters.hosted import HostedCluster
-from clusters.hosts import docker
-from clusters.hosts.engine import engine
-from tests.docker.cluster import RealClock, Seen, all_serve, new_run, until
+from tests.docker.cluster import RealClock, Seen, World, new_run, serve, until, up
 from tests.docker.inside import run_in
 
 pytestmark = pytest.mark.docker
@@ -28,30 +24,11 @@ pytestmark = pytest.mark.docker
 SECOND = 10**9
 
 
-@dataclass
-class World:
-    cluster: HostedCluster
-    seen: Seen
-    run: str
-    loop: asyncio.Runner
-
-    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self.loop.run(work)
-
-
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    run, seen = new_run(), Seen()
     settings = resolve(Etcd.settings, {}, "cluster.settings")
-    cluster = Etcd.cluster(Setup(run, "etcd", "3.5", 3, settings, RealClock(), Streams(1), seen), "docker")
-    assert isinstance(cluster, HostedCluster)
-    with asyncio.Runner() as loop:
-        try:
-            loop.run(cluster.up(print))
-            yield World(cluster, seen, run, loop)
-        finally:
-            loop.run(cluster.down())
-    assert docker.clean(run) == [], "down left nothing"
+    with up(Etcd, Setup(new_run(), "etcd", "3.5", 3, settings, RealClock(), Streams(1), Seen())) as world:
+        yield world
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +36,7 @@ def healed(world: World) -> Iterator[None]:
     yield
     for fault in ("k1", "p1", "c1"):  # of a test that failed
         world.do(world.cluster.undo(fault))
-    world.do(until(lambda: all_serve(world.cluster)))
+    world.do(serve(world.cluster))
 
 
 async def leads(cluster: HostedCluster, other_than: str | None = None) -> str | None:
@@ -117,7 +94,7 @@ def test_a_killed_leader_is_replaced_in_a_new_term_while_a_lock_is_held_and_wait
         later = await asyncio.wait_for(waiting, 20)
         assert later > token
         assert (await cluster.undo("k1")).bit is True
-        await until(lambda: all_serve(cluster))
+        await serve(cluster)
         back = await cluster.connect(leader, "test")
         assert await back.read("k") == b"after"
         await asyncio.gather(*(client.close() for client in (holder, waiter, doomed, back)))
@@ -184,7 +161,7 @@ def test_looking_costs_little(world: World) -> None:
     """Of a core, the agent and the reporter: with room for a loaded machine above the 2 % that it should be."""
     script = "cat /proc/[0-9]*/stat | awk '/python3/ {used += $14 + $15} END {print used}'"
 
-    container: Any = engine().containers.get(f"splitbrain-{world.run}-n1")
+    container = world.container("n1")
 
     def ticks() -> int:
         return int(run_in(container, "sh", "-c", script)[1])

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,8 +15,7 @@ from chaos.model.settings import resolve
 from clusters.base import Counts, Failed, Setup, Unknown
 from clusters.brokers.lavinmq import Lavinmq
 from clusters.hosted import HostedCluster
-from clusters.hosts import docker
-from tests.docker.cluster import RealClock, Seen, new_run, until
+from tests.docker.cluster import RealClock, Seen, World, new_run, serve, until, up
 
 IMAGE = os.environ.get("SPLITBRAIN_LAVINMQ_IMAGE")
 pytestmark = [
@@ -29,31 +26,12 @@ pytestmark = [
 QUEUE = "jobs"
 
 
-@dataclass
-class World:
-    cluster: HostedCluster
-    seen: Seen
-    loop: asyncio.Runner
-
-    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self.loop.run(work)
-
-
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    run, seen = new_run(), Seen()
     settings = resolve(Lavinmq.settings, {}, "cluster.settings")
-    given = Setup(run, "lavinmq", "2.1", 3, settings, RealClock(), Streams(1), seen, image=IMAGE)
-    cluster = Lavinmq.cluster(given, "docker")
-    assert isinstance(cluster, HostedCluster)
-    with asyncio.Runner() as loop:
-        try:
-            loop.run(cluster.up(print))
-            loop.run(cluster.declare(QUEUE))
-            yield World(cluster, seen, loop)
-        finally:
-            loop.run(cluster.down())
-    assert docker.clean(run) == [], "down left nothing"
+    given = Setup(new_run(), "lavinmq", "2.1", 3, settings, RealClock(), Streams(1), Seen(), image=IMAGE)
+    with up(Lavinmq, given, QUEUE) as world:
+        yield world
 
 
 @pytest.fixture(autouse=True)
@@ -61,16 +39,7 @@ def healed(world: World) -> Iterator[None]:
     yield
     for fault in ("k1", "e1", "p1", "c1"):  # of a test that failed
         world.do(world.cluster.undo(fault))
-    why: dict[str, str | None] = {}
-
-    async def all_serve() -> bool:
-        why.update(await world.cluster.serving())
-        return not any(why.values())
-
-    try:
-        world.do(until(all_serve))
-    except AssertionError:
-        pytest.fail(f"not all serve: {why}; {world.seen.noted[-5:]}; {world.seen.exits}")
+    world.do(serve(world.cluster))
 
 
 async def leads(cluster: HostedCluster, other_than: str | None = None) -> str | None:

@@ -6,15 +6,13 @@ import asyncio
 import itertools
 import re
 import time
-from collections.abc import Coroutine, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chaos.kernel.clock import Clock
 from chaos.model.errors import SplitbrainError
 from chaos.model.schedule import (
     CLOCK,
@@ -37,11 +35,9 @@ from clusters.brokers.rabbitmq import PORT
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
 from clusters.faults.nftables import TABLE
 from clusters.hosted import HostedCluster
-from clusters.hosts import docker
-from clusters.hosts.engine import engine
 from tests.docker import tls
 from tests.docker.cli import splitbrain
-from tests.docker.cluster import Seen, all_serve, new_run, setup, until
+from tests.docker.cluster import Seen, World, new_run, serve, setup, until, up
 from tests.docker.inside import run_in
 from workloads.mutex import MessageLock
 
@@ -52,42 +48,16 @@ MS = 10**6
 QUEUE = "jobs #1"
 
 
-@dataclass
-class World:
-    cluster: HostedCluster
-    seen: Seen
-    run: str
-    settings: Mapping[str, Any]
-    loop: asyncio.Runner
-    clock: Clock
-
-    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self.loop.run(work)
-
-    def container(self, node: str) -> Any:
-        return engine().containers.get(f"splitbrain-{self.run}-{node}")
-
-
 @pytest.fixture(scope="module", params=["4.0", "3.10"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    run, seen = new_run(), Seen()
-    given = setup(run, seen, version=request.param)
-    cluster = RabbitmqQuorum.cluster(given, "docker")
-    assert isinstance(cluster, HostedCluster)
-    with asyncio.Runner() as loop:
-        try:
-            loop.run(cluster.up(print))
-            loop.run(cluster.declare(QUEUE))
-            yield World(cluster, seen, run, given.settings, loop, given.clock)
-        finally:
-            loop.run(cluster.down())
-    assert docker.clean(run) == [], "down left nothing"
+    with up(RabbitmqQuorum, setup(new_run(), Seen(), version=request.param), QUEUE) as world:
+        yield world
 
 
 @pytest.fixture(autouse=True)
 def healed(world: World) -> Iterator[None]:
     yield
-    world.do(until(lambda: all_serve(world.cluster)))
+    world.do(serve(world.cluster))
 
 
 def test_publish_confirm_consume_ack_and_counts(world: World) -> None:
@@ -130,7 +100,7 @@ def test_a_consumer_that_the_broker_cancels_is_a_lost_client(world: World) -> No
     them declares or deletes, another need not know."""
 
     async def main() -> None:
-        await RabbitmqQuorum("4.0", world.settings).declare(world.cluster.address("n2"), "doomed", 3)
+        await RabbitmqQuorum("4.0", world.given.settings).declare(world.cluster.address("n2"), "doomed", 3)
         client = await world.cluster.connect("n2", "test")
         lost: asyncio.Queue[str] = asyncio.Queue()
         client.on_lost = lost.put_nowait
@@ -271,7 +241,7 @@ def test_no_term_had_two_leaders_and_no_life_went_back_a_term(world: World) -> N
                 await asyncio.sleep(0.2)
             assert (await world.cluster.undo(f"c{number}")).bit is True
             await client.close()
-            await until(lambda: all_serve(world.cluster))
+            await serve(world.cluster)
 
     world.do(main())
     leaders: dict[tuple[str, int | None], set[str]] = {}  # each queue has terms of its own
@@ -386,14 +356,14 @@ def test_packets_hurt_in_every_way_and_only_slower_for_it(world: World, kind: st
             with pytest.raises(SplitbrainError, match=r"cannot be done here: n[123]: the kernel has no sch_netem"):
                 await cluster.inject("s1", action)
             return
-        begun = world.clock.now()
+        begun = world.given.clock.now()
         injected = await cluster.inject("s1", action)
         print(f"{kind}: in force after {(max(injected.times.values()) - begun) / MS:.0f} ms")
         client = await cluster.connect("n1", "test")
         for _ in range(5):
             await asyncio.wait_for(asyncio.gather(*(client.publish(QUEUE, b"x" * 1000) for _ in range(20))), 60)
         await client.close()
-        begun = world.clock.now()
+        begun = world.given.clock.now()
         undone = await cluster.undo("s1")
         print(f"{kind}: healed after {(max(undone.times.values()) - begun) / MS:.0f} ms; {undone.evidence}")
         assert undone.bit is True, undone.evidence
@@ -506,7 +476,7 @@ def test_a_replica_is_taken_away_and_added_while_all_goes_on(world: World) -> No
         await asyncio.sleep(1)
         undone = await cluster.undo("m1")
         assert undone.bit is True
-        await until(lambda: all_serve(cluster))
+        await serve(cluster)
         counted_now = await until(counts)
         assert (counted_now.serving, counted_now.replicas) == (3, 3)
         stop.set()
@@ -569,7 +539,7 @@ def test_a_node_leaves_the_cluster_and_joins_it_again_with_its_replicas(world: W
         assert listed in ("[rabbit@n1,rabbit@n2]", "[rabbit@n2,rabbit@n1]")
         undone = await cluster.undo("m4")
         assert undone.bit is True
-        await until(lambda: all_serve(cluster))
+        await serve(cluster)
         assert (await cluster.counts(QUEUE)).replicas == 3
 
     world.do(main())

@@ -14,7 +14,7 @@ from clusters.brokers.rabbitmq_stream import RabbitmqStream
 from clusters.hosted import HostedCluster
 from clusters.hosts import docker
 from tests.docker.cli import SECOND, SEED, fault, splitbrain
-from tests.docker.cluster import Seen, all_serve, new_run, setup, until
+from tests.docker.cluster import Seen, new_run, serve, setup, until
 
 pytestmark = pytest.mark.docker
 
@@ -84,7 +84,7 @@ def test_append_read_by_offset_and_another_writer() -> None:
             await until(lambda: another(writer))
             await asyncio.wait_for(client.append(STREAM, b"newer"), 30)  # sent again to the new writer, if need be
             assert (await cluster.undo("k1")).bit is True
-            await until(lambda: all_serve(cluster))
+            await serve(cluster)
             assert {view.role for view in seen.views} >= {"leader", "replica"}
             assert max(view.term or 0 for view in seen.views) > epoch
             back = await cluster.connect(writer, "test")

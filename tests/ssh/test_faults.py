@@ -34,7 +34,7 @@ from clusters.agent.verbs import FAULTS
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
 from clusters.hosted import HostedCluster
 from clusters.hosts.inventory import understand
-from tests.docker.cluster import Seen, all_serve, new_run, setup, until
+from tests.docker.cluster import Seen, new_run, serve, setup, until
 from tests.ssh.machines import VERSION, Machines
 
 pytestmark = pytest.mark.docker
@@ -105,7 +105,7 @@ def test_each_bites(cluster: HostedCluster, loop: asyncio.Runner) -> None:
             for action in reversed(actions):
                 undone = await cluster.undo(f"{number} {action.verb}")
                 assert undone.bit is True, (action.verb, undone.evidence)
-            await until(lambda: all_serve(cluster), 90)
+            await serve(cluster, 90)
 
     async def ended(times: int) -> bool:
         return len(SEEN.exits) >= times
@@ -125,7 +125,7 @@ def test_clients_can_be_cut_off_and_our_own_way_in_stays_open(cluster: HostedClu
         assert (await cluster.undo("clients")).bit is True
         await asyncio.wait_for(publish, 30)
         await client.close()
-        await until(lambda: all_serve(cluster))
+        await serve(cluster)
 
     loop.run(main())
 

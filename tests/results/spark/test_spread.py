@@ -93,12 +93,12 @@ def test_what_never_began_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
     ended = threading.Event()
 
     class Table:
-        def toArrow(self) -> None:  # noqa: N802
+        def toArrow(self) -> None:
             assert ended.wait(60)
             raise InterruptedError
 
     class Session:
-        def interruptAll(self) -> None:  # noqa: N802
+        def interruptAll(self) -> None:
             ended.set()
 
     monkeypatch.setattr("chaos.search.spread_spark.run", lambda *given: Table())
