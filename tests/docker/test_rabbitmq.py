@@ -1,4 +1,8 @@
-"""A real RabbitMQ of three nodes in containers, one for the whole module: served, hurt in every way, and healed."""
+"""A real RabbitMQ of three nodes in containers, one for the whole module: served, hurt in every way, and healed.
+
+Queues are declared, and members changed, before any cut: partitions are ignored here, and nodes of 3.10 may then part
+their lists of queues for good, so that what one of them declares or deletes, another need not know.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +49,12 @@ pytestmark = pytest.mark.docker
 
 SECOND = 10**9
 MS = 10**6
-QUEUE = "jobs #1"
+QUEUE, LOCK = "jobs #1", "lock"
 
 
 @pytest.fixture(scope="module", params=["4.0", "3.10"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    with up(RabbitmqQuorum, setup(new_run(), Seen(), version=request.param), QUEUE) as world:
+    with up(RabbitmqQuorum, setup(new_run(), Seen(), version=request.param), QUEUE, LOCK) as world:
         yield world
 
 
@@ -96,9 +100,6 @@ def test_publish_confirm_consume_ack_and_counts(world: World) -> None:
 
 
 def test_a_consumer_that_the_broker_cancels_is_a_lost_client(world: World) -> None:
-    """Before any cut: then nodes may part their lists of queues for good (partitions are ignored here), and what one of
-    them declares or deletes, another need not know."""
-
     async def main() -> None:
         await RabbitmqQuorum("4.0", world.given.settings).declare(world.cluster.address("n2"), "doomed", 3)
         client = await world.cluster.connect("n2", "test")
@@ -188,6 +189,89 @@ async def published(cluster: HostedCluster, queue: str) -> None:
         await client.publish(queue, b"is there one?")
     finally:
         await client.close()
+
+
+def test_a_replica_is_taken_away_and_added_while_all_goes_on(world: World) -> None:
+    cluster = world.cluster
+
+    async def main() -> None:
+        client = await cluster.connect("n2", "test")
+        stop = asyncio.Event()
+        work = asyncio.ensure_future(publishing(client, stop))
+        leader = await until(leads)
+        injected = await cluster.inject("m1", Action(SHRINK, (leader,)))
+        assert f"{QUEUE}: kept by " in injected.evidence
+        assert (await until(counts)).replicas == 2
+        await asyncio.sleep(1)
+        undone = await cluster.undo("m1")
+        assert undone.bit is True
+        await serve(cluster)
+        counted_now = await until(counts)
+        assert (counted_now.serving, counted_now.replicas) == (3, 3)
+        stop.set()
+        assert await work > 0
+        await client.close()
+        await until(lambda: back(leader))
+
+    async def leads() -> str | None:
+        return cluster.leader()
+
+    async def back(node: str) -> bool:
+        """It was told that the node's replica was taken away, and that it had a role again afterwards."""
+        roles = [view.role for view in world.seen.views if (view.scope, view.node) == (QUEUE, node)]
+        return "removed" in roles[:-1]
+
+    async def counts() -> Counts | None:
+        try:
+            return await cluster.counts(QUEUE)
+        except Unknown:
+            return None
+
+    world.do(main())
+
+
+async def publishing(client: Any, stop: asyncio.Event) -> int:
+    """Publish one by one until told to stop; how many were confirmed."""
+    confirmed = 0
+    while not stop.is_set():
+        await asyncio.wait_for(client.publish(QUEUE, b"x"), 30)
+        confirmed += 1
+    return confirmed
+
+
+def test_a_leader_hands_over_to_the_one_that_is_named(world: World) -> None:
+    cluster = world.cluster
+
+    async def main() -> None:
+        leader = cluster.leader() or ""
+        heir = next(node for node in cluster.nodes if node != leader)
+        injected = await cluster.inject("m2", Action(TRANSFER, (leader,), {"to": heir}))
+        assert f"{QUEUE}: led by {leader}, then by {heir}" in injected.evidence
+        assert (await cluster.undo("m2")).bit is True
+        await until(lambda: leads(heir))
+        with pytest.raises(SplitbrainError, match="it leads nothing"):
+            await cluster.inject("m3", Action(TRANSFER, (leader,), {"to": heir}))
+        await cluster.undo("m3")
+
+    async def leads(node: str) -> bool:
+        return cluster.leader() == node
+
+    world.do(main())
+
+
+def test_a_node_leaves_the_cluster_and_joins_it_again_with_its_replicas(world: World) -> None:
+    cluster = world.cluster
+
+    async def main() -> None:
+        injected = await cluster.inject("m4", Action(LEAVE, ("n3",)))
+        listed = injected.evidence.removeprefix("n3: members of the cluster without it: ")
+        assert listed in ("[rabbit@n1,rabbit@n2]", "[rabbit@n2,rabbit@n1]")
+        undone = await cluster.undo("m4")
+        assert undone.bit is True
+        await serve(cluster)
+        assert (await cluster.counts(QUEUE)).replicas == 3
+
+    world.do(main())
 
 
 def test_a_killed_leader_is_replaced_in_a_new_term_and_its_clients_are_told(world: World) -> None:
@@ -379,16 +463,14 @@ def test_a_lock_made_of_a_message_has_two_holders_when_its_node_is_cut_off(world
     cluster = world.cluster
 
     async def main() -> None:
-        await cluster.declare("lock")
-        await until(led)
-        leader = cluster.leader("lock")
+        leader = cluster.leader(LOCK)
         apart, other = [node for node in cluster.nodes if node != leader]
         layer = await cluster.connect(other, "test")
-        await layer.publish("lock", b"the lock")
+        await layer.publish(LOCK, b"the lock")
         holder = await cluster.connect(apart, "holder")
         lost: list[str] = []
         holder.on_lost = lost.append
-        lock, second = MessageLock(holder, "lock"), MessageLock(layer, "lock")
+        lock, second = MessageLock(holder, LOCK), MessageLock(layer, LOCK)
         await lock.acquire(renew=True)
         links = [[one, two] for node in cluster.nodes if node != apart for one, two in ((apart, node), (node, apart))]
         await cluster.inject("cut", Action(CUT, cluster.nodes, {"links": links, "service": "replication"}))
@@ -398,9 +480,6 @@ def test_a_lock_made_of_a_message_has_two_holders_when_its_node_is_cut_off(world
         assert await second.release() is False  # sent: AMQP answers no reject
         await layer.close()
         await holder.close()
-
-    async def led() -> bool:
-        return cluster.leader("lock") is not None
 
     world.do(main())
 
@@ -460,89 +539,6 @@ def test_what_cannot_be_done_is_refused_with_the_reason(world: World) -> None:
             world.do(cluster.inject("bad", action))
         assert problem in str(raised.value)
     assert world.do(cluster.undo("bad")).bit is None
-
-
-def test_a_replica_is_taken_away_and_added_while_all_goes_on(world: World) -> None:
-    cluster = world.cluster
-
-    async def main() -> None:
-        client = await cluster.connect("n2", "test")
-        stop = asyncio.Event()
-        work = asyncio.ensure_future(publishing(client, stop))
-        leader = await until(leads)
-        injected = await cluster.inject("m1", Action(SHRINK, (leader,)))
-        assert f"{QUEUE}: kept by " in injected.evidence
-        assert (await until(counts)).replicas == 2
-        await asyncio.sleep(1)
-        undone = await cluster.undo("m1")
-        assert undone.bit is True
-        await serve(cluster)
-        counted_now = await until(counts)
-        assert (counted_now.serving, counted_now.replicas) == (3, 3)
-        stop.set()
-        assert await work > 0
-        await client.close()
-        await until(lambda: back(leader))
-
-    async def leads() -> str | None:
-        return cluster.leader()
-
-    async def back(node: str) -> bool:
-        """It was told that the node's replica was taken away, and that it had a role again afterwards."""
-        roles = [view.role for view in world.seen.views if (view.scope, view.node) == (QUEUE, node)]
-        return "removed" in roles[:-1]
-
-    async def counts() -> Counts | None:
-        try:
-            return await cluster.counts(QUEUE)
-        except Unknown:
-            return None
-
-    world.do(main())
-
-
-async def publishing(client: Any, stop: asyncio.Event) -> int:
-    """Publish one by one until told to stop; how many were confirmed."""
-    confirmed = 0
-    while not stop.is_set():
-        await asyncio.wait_for(client.publish(QUEUE, b"x"), 30)
-        confirmed += 1
-    return confirmed
-
-
-def test_a_leader_hands_over_to_the_one_that_is_named(world: World) -> None:
-    cluster = world.cluster
-
-    async def main() -> None:
-        leader = cluster.leader() or ""
-        heir = next(node for node in cluster.nodes if node != leader)
-        injected = await cluster.inject("m2", Action(TRANSFER, (leader,), {"to": heir}))
-        assert f"{QUEUE}: led by {leader}, then by {heir}" in injected.evidence
-        assert (await cluster.undo("m2")).bit is True
-        await until(lambda: leads(heir))
-        with pytest.raises(SplitbrainError, match="it leads nothing"):
-            await cluster.inject("m3", Action(TRANSFER, (leader,), {"to": heir}))
-        await cluster.undo("m3")
-
-    async def leads(node: str) -> bool:
-        return cluster.leader() == node
-
-    world.do(main())
-
-
-def test_a_node_leaves_the_cluster_and_joins_it_again_with_its_replicas(world: World) -> None:
-    cluster = world.cluster
-
-    async def main() -> None:
-        injected = await cluster.inject("m4", Action(LEAVE, ("n3",)))
-        listed = injected.evidence.removeprefix("n3: members of the cluster without it: ")
-        assert listed in ("[rabbit@n1,rabbit@n2]", "[rabbit@n2,rabbit@n1]")
-        undone = await cluster.undo("m4")
-        assert undone.bit is True
-        await serve(cluster)
-        assert (await cluster.counts(QUEUE)).replicas == 3
-
-    world.do(main())
 
 
 def test_versions_and_logs_are_collected(world: World, tmp_path: Path) -> None:

@@ -102,7 +102,8 @@ def test_what_never_began_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
             ended.set()
 
     monkeypatch.setattr("chaos.search.spread_spark.run", lambda *given: Table())
-    rounds = _Rounds(Session(), str)
+    session: Any = Session()
+    rounds: _Rounds[int, int] = _Rounds(session, abs)
     begun = [rounds.begin([item], 1) for item in range(ROUNDS + 3)]
     ending = threading.Thread(target=rounds.end, daemon=True)
     ending.start()
