@@ -82,7 +82,8 @@ FAULTS = Setting("faults", choice("bite", "none", "any"), "bite", "whether each 
 class ClusterPart:
     """Which broker, in which version (None where there is no choice), on what, with how many nodes, told what.
     `image`: what its containers are made of, instead of what we would build. `hosts`: what `[cluster.ssh]`, or
-    `[cluster.docker]`, says, with every setting at its value; or the addresses of a broker of the user's own."""
+    `[cluster.docker]`, says, with every setting at its value; or the addresses of a broker of the user's own, with what
+    `[cluster.ssh]` says of the hosts that it is on."""
 
     broker: str
     version: str | None
@@ -272,7 +273,7 @@ def _cluster(table: dict[str, Any]) -> ClusterPart:
         raise BadKey(f"{where}.broker", f"no {broker!r} among the brokers; {did_you_mean(broker, brokers)}")
     places = tuple(_places(broker))
     image = _convert(f"{where}.image", IMAGE, table)
-    hinted = [DOCKER] * (image is not None) + [place for place in (DOCKER, SSH, EXTERNAL) if place in table]
+    hinted = [DOCKER] * (image is not None) + [place for place in (DOCKER, EXTERNAL, SSH) if place in table]
     usual = next((place for place in hinted if place in places), places[0])
     on = _convert(f"{where}.on", Setting("on", _place_of(broker, places), usual, ""), table)
     if image is not None and DOCKER in table:

@@ -53,7 +53,7 @@ def understand(table: dict[str, Any], on: str) -> dict[str, Any]:
     """What the table of the hosts' kind says; the addresses of a broker of the user's own; nothing where the hosts are
     made for the run. Raises BadKey."""
     if EXTERNAL in table or on == EXTERNAL:
-        return _addresses(table, on)
+        return _own(table, on)
     for kind in UNDERSTAND:
         where = f"cluster.{kind}"
         if not isinstance(table.get(kind, {}), dict):
@@ -68,6 +68,19 @@ def understand(table: dict[str, Any], on: str) -> dict[str, Any]:
 def number(hosts: Mapping[str, Any]) -> int:
     """How many nodes what `understand` gave names; 0 where it names none."""
     return len(hosts.get("host") or hosts.get("containers") or hosts.get(ADDRESSES) or ())
+
+
+def _own(table: dict[str, Any], on: str) -> dict[str, Any]:
+    """The addresses of a broker of the user's own; and the hosts that it is on, where faults are to reach those."""
+    found = _addresses(table, on)
+    if not isinstance(table.get(SSH, {}), dict):
+        raise BadKey(WHERE, f"{table[SSH]!r} is not a table; write [{WHERE}] and its keys below it")
+    if SSH in table:
+        found[SSH] = inventory.understand(table[SSH], WHERE)
+        hosts, addresses = len(found[SSH]["host"]), len(found[ADDRESSES])
+        if hosts != addresses:
+            raise BadKey(f"{WHERE}.host", f"{hosts} hosts, and {addresses} addresses: each node has one of both")
+    return found
 
 
 def _addresses(table: dict[str, Any], on: str) -> dict[str, Any]:
@@ -86,7 +99,7 @@ def _addresses(table: dict[str, Any], on: str) -> dict[str, Any]:
 def written(hosts: Mapping[str, Any]) -> dict[str, Any]:
     """What the cluster's table says of them, as a person would write it."""
     if ADDRESSES in hosts:
-        return {EXTERNAL: hosts[ADDRESSES]}
+        return {EXTERNAL: hosts[ADDRESSES], **(written(hosts[SSH]) if SSH in hosts else {})}
     told = {key: value for key, value in hosts.items() if value is not None and key != "host"}
     if "host" not in hosts:
         return {DOCKER: told}

@@ -306,6 +306,7 @@ class Cluster(Protocol):
 
     nodes: tuple[str, ...]
     services: tuple[str, ...]  # what a cut may name: "clients", "replication", ...
+    processes: tuple[str, ...]  # what a fault of processes may name: "broker", and what runs beside it
     serves: tuple[str, ...]  # the kinds of client that its broker has, of KINDS
 
     def abilities(self) -> Mapping[str, str | None]:

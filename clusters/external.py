@@ -1,4 +1,5 @@
-"""A user's own broker: it is driven and checked where it is, and nothing of it is started, stopped or hurt.
+"""A user's own broker: it is driven and checked where it is, and nothing of it is started, stopped or hurt; unless its
+hosts are named too (`clusters.guest`).
 
 Reached by AMQP 0-9-1 at one address a node. Who we are there comes from the environment, so that it is in no file and
 no history. Queues of a run bear its id in their names, and are deleted in the end.
@@ -21,14 +22,31 @@ from aio_pika.exceptions import ChannelClosed
 
 from chaos.kernel.clock import SECOND
 from chaos.model.errors import SplitbrainError
-from chaos.model.schedule import VERBS, Action
-from clusters.base import PLAIN, QUEUE, Counts, Delivery, Failed, Held, Injected, QueueOptions, Setup, Undone, Unknown
+from chaos.model.schedule import ABILITIES, Action
+from clusters.base import (
+    PLAIN,
+    QUEUE,
+    Cluster,
+    Counts,
+    Delivery,
+    Failed,
+    Held,
+    Injected,
+    QueueOptions,
+    Setup,
+    Undone,
+    Unknown,
+)
 from clusters.brokers.amqp import AmqpClient, Login, close_connection, connect_as, doubtful, ready_client
 
 EXTERNAL = "external"
 USER, PASSWORD, CA_FILE = "SPLITBRAIN_USER", "SPLITBRAIN_PASSWORD", "SPLITBRAIN_CA_FILE"
 PORTS = {"amqp": 5672, "amqps": 5671}
 PROBE = "serving"
+UNTOUCHED = (
+    "the broker is your own, and nothing of it is touched but through its clients; name the hosts that it is on too, "
+    "over SSH, to have it hurt from there"
+)
 _ANSWER = 5  # seconds that a publish may take while serving
 
 Arguments = Callable[[int, QueueOptions], Mapping[str, Any]]  # for so many nodes: what a queue is declared with
@@ -110,26 +128,42 @@ def _named(node: str, where: Login) -> str:
 
 
 class ExternalCluster:
-    """Implements `clusters.base.Cluster`. `addresses`: of n1, n2, ... `product`: what the broker calls itself."""
+    """Implements `clusters.base.Cluster`. `addresses`: of n1, n2, ... `product`: what the broker calls itself.
+    `beneath`: the hosts that it is on, by which it can be hurt; None: it cannot."""
 
     services: tuple[str, ...] = ()
+    processes: tuple[str, ...] = ()
     serves: tuple[str, ...] = (QUEUE,)
 
-    def __init__(self, setup: Setup, addresses: Sequence[str], product: str, arguments: Arguments) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        addresses: Sequence[str],
+        product: str,
+        arguments: Arguments,
+        beneath: Cluster | None = None,
+    ) -> None:
         self.nodes = tuple(f"n{number}" for number in range(1, len(addresses) + 1))
         self._setup, self._product, self._arguments = setup, product, arguments
         logins = (login(where, os.environ) for where in addresses)
         self._logins = dict(zip(self.nodes, logins, strict=True))
         self._heartbeat = max(1, round(setup.settings.get("heartbeat", 10 * SECOND) / SECOND))
+        self._beneath = beneath
+        if beneath is not None:
+            self.services, self.processes = beneath.services, beneath.processes
         self._versions: dict[str, str] = {}
         self._queues: list[str] = []
         self._lost: int | None = None  # when a client last lost its connection
 
     def abilities(self) -> Mapping[str, str | None]:
-        return dict.fromkeys(VERBS, "the broker is your own, and nothing of it is touched but through its clients")
+        if self._beneath is not None:
+            return self._beneath.abilities()
+        return dict.fromkeys(ABILITIES, UNTOUCHED)
 
     async def up(self, report: Callable[[str], None]) -> None:
         try:
+            if self._beneath is not None:
+                await self._beneath.up(report)
             for node, where in self._logins.items():
                 connection = await self._reach(node)
                 transport = connection.transport
@@ -149,6 +183,13 @@ class ExternalCluster:
         report(f"{self._versions['broker']} serves at {len(self.nodes)} addresses")
 
     async def down(self) -> None:
+        try:
+            if self._beneath is not None:
+                await self._beneath.down()
+        finally:
+            await self._delete_queues()
+
+    async def _delete_queues(self) -> None:
         queues, self._queues = self._queues, []
         if queues and not self._setup.keep:
             with contextlib.suppress(Unknown):  # whoever cannot be reached any more keeps queues until they expire
@@ -208,10 +249,12 @@ class ExternalCluster:
         return ()
 
     async def inject(self, fault: str, action: Action) -> Injected:
-        raise SplitbrainError(f"{action.verb} cannot be done here: {self.abilities()[action.verb]}")
+        if self._beneath is None:
+            raise SplitbrainError(f"{action.verb} cannot be done here: {UNTOUCHED}")
+        return await self._beneath.inject(fault, action)
 
     async def undo(self, fault: str) -> Undone:
-        return Undone({}, None)
+        return Undone({}, None) if self._beneath is None else await self._beneath.undo(fault)
 
     async def collect(self, directory: Path) -> Sequence[tuple[str, str]]:
         return ()

@@ -21,7 +21,7 @@ from chaos.model.schedule import (
     Action,
 )
 from clusters.base import PLAIN, Counts, Held, Injected, QueueOptions, Setup, Undone, Unknown
-from clusters.brokers.base import CLIENTS, Broker
+from clusters.brokers.base import CLIENTS, REPORTER, Broker
 from clusters.hosted_nodes import PROBE, Nodes
 from clusters.hosted_start import UP, Start
 from clusters.hosted_watch import Watch
@@ -44,6 +44,8 @@ class HostedCluster:
         self._nodes = Nodes(setup, broker)
         self.nodes, self.serves = self._nodes.names, self._nodes.serves
         self.services = tuple(broker.services)
+        started = (name for name in broker.commands(self.nodes[0], self.nodes) if name != REPORTER)
+        self.processes = tuple(sorted({*started, *broker.anatomy.daemons}))
         self._watch = Watch(self._nodes)
         self._start = Start(self._nodes, hosts, self._watch, up_limit)
         hidden = () if broker.anatomy.data else (*OWN_DISK, DAMAGE)
@@ -59,7 +61,7 @@ class HostedCluster:
 
     async def up(self, report: Callable[[str], None]) -> None:
         try:
-            await self._start.up(report)
+            await (self._start.up(report) if self._broker.ours else self._start.reach(report))
         except BaseException as error:
             if isinstance(error, SplitbrainError) and not error.tail:
                 error.tail = tuple(await self._nodes.tails(self._watch.early or self.nodes))

@@ -10,7 +10,7 @@ from chaos.model.errors import SplitbrainError
 from chaos.model.schedule import LIMITS, OWN_DISK
 from clusters.agent.link import AgentLink
 from clusters.base import Unable, Unknown
-from clusters.brokers.base import CLIENTS
+from clusters.brokers.base import BROKER, CLIENTS, Daemon
 from clusters.hosted_nodes import PROBE, Nodes
 from clusters.hosted_watch import Watch
 from clusters.hosts.base import Host, Hosts
@@ -103,8 +103,19 @@ class Start:
                 output=command.output, clock=command.clock, restart=command.restart,
             )  # fmt: skip
         for name, one in self._anatomy.daemons.items():
+            if not self._broker.ours:
+                await self._guest(agent, host, name, one)
+                continue
             env = {**one.env, **host.env}
             await agent.call("daemon", name=name, comm=one.comm, argv=one.argv, env=env, user=one.user)
+
+    async def _guest(self, agent: AgentLink, host: Host, name: str, one: Daemon) -> None:
+        """Find a process that somebody else started. Raises SplitbrainError when the broker itself is not there."""
+        try:
+            await agent.call("guest", name=name, comm=one.comm, user=one.user, ports=one.ports)
+        except SplitbrainError as error:
+            if name == BROKER:
+                raise SplitbrainError(f"{host.label}: is it the host of that address? {error}") from None
 
     async def _data(self, agent: AgentLink) -> None:
         """Where the broker keeps its data; on a disk of ours if that is to be hurt, for which it is still empty."""

@@ -178,6 +178,7 @@ class NullCluster:
     """Implements `clusters.base.Cluster`."""
 
     services: tuple[str, ...] = ()
+    processes: tuple[str, ...] = ()
     serves: tuple[str, ...] = (QUEUE, REQUEUE, LOG)
 
     def __init__(self, setup: Setup) -> None:

@@ -62,7 +62,9 @@ def _one(directory: RunDirectory, force: bool) -> list[str]:
             raise BadInput(f"{directory.id} is going on: stop it first, with Ctrl-C or SIGTERM, or say --force")
         history = directory.history()
         queues = [history.key[row] or "" for row in history.rows("publish", INVOKE).tolist()]
-        return external.clean(directory.id, load(directory.scenario).cluster.hosts["address"], queues)
+        part = load(directory.scenario).cluster
+        hosts = ssh.clean(directory.id, inventory(part.hosts[SSH]), part.names()) if SSH in part.hosts else []
+        return hosts + external.clean(directory.id, part.hosts["address"], queues)
     if (cluster := _taken(directory)) is not None:
         if directory.running() and not force:
             raise BadInput(f"{directory.id} is going on: stop it first, with Ctrl-C or SIGTERM, or say --force")
@@ -131,5 +133,5 @@ def _shells(cluster: ClusterPart) -> Mapping[str, Shell]:
     if cluster.on == SSH:
         return ssh.shells(inventory(cluster.hosts), cluster.names())
     if cluster.on == external.EXTERNAL:
-        return {}
+        return ssh.shells(inventory(cluster.hosts[SSH]), cluster.names()) if SSH in cluster.hosts else {}
     return containers.shells(cluster.hosts, cluster.names())

@@ -27,6 +27,7 @@ from clusters.agent import cgroup
 from clusters.agent.daemon import Daemon
 from clusters.agent.disk import Disk
 from clusters.agent.follow import Follower
+from clusters.agent.guest import Guest
 from clusters.agent.process import RESTART, Process, stamp
 from clusters.agent.reporter import Sampler, ask
 from clusters.agent.verbs import FAULTS, unable
@@ -150,6 +151,11 @@ class Agent:
         """Define a process that the broker starts by itself: `comm` is what the kernel calls it."""
         self._daemons[name] = Daemon(comm, argv, env, user)
         return {}
+
+    def do_guest(self, name: str, comm: str, user: str, ports: list[int]) -> dict[str, Any]:
+        """Define a process that somebody else started, and that listens on one of the ports."""
+        self._daemons[name] = Guest(name, comm, user, ports, self._record.parent if self._record is not None else None)
+        return {"pid": self._daemons[name].pid}
 
     def do_data(self, folder: str) -> dict[str, Any]:
         """Where the broker has its data."""

@@ -3,7 +3,8 @@
 It listens on FOLDER/agent.sock, for root only, and goes on when a connection drops: what it has to say is kept until
 somebody connects again (`session`). Its dead man's switch is then silence alone; what that did is also written to
 FOLDER/watchdog.jsonl. It ends, undoing all, when it is told "bye" or gets SIGTERM. Above it stands a guard: should the
-agent itself be killed, its faults are removed by what they leave on a node (`sweep`).
+agent itself be killed, its faults are removed by what they leave on a node (`sweep`), and somebody's own processes are
+brought back (`guest`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from clusters.agent.__main__ import Agent
+from clusters.agent.guest import bring_back
 from clusters.agent.session import Lines
 from clusters.agent.verbs import sweep
 
@@ -128,7 +130,7 @@ def main(folder: Path) -> None:
     (folder / SOCKET).unlink(missing_ok=True)
     if status:
         print(f"the agent ended by {os.waitstatus_to_exitcode(status)}; removing its faults", flush=True)
-        for problem in sweep():
+        for problem in (*sweep(), *bring_back(folder)):
             print(problem, flush=True)
 
 

@@ -30,6 +30,7 @@ from typing import Any
 from clusters.agent import cgroup
 from clusters.agent.detached import PID
 from clusters.agent.disk import unable_to_make
+from clusters.agent.guest import bring_back
 from clusters.agent.process import state
 from clusters.agent.verbs import sweep, unable
 
@@ -165,7 +166,7 @@ def leave(run: str) -> dict[str, Any]:
             _await(lambda: state(agent) in (None, "Z"), _END)
     if ours := _end(run):
         removed.append(f"{len(ours)} processes")
-    problems = sweep()
+    problems = [*sweep(), *bring_back(folder)]
     entries = journal.entries()
     back = {entry["back"] for entry in entries if "back" in entry}
     taken = {entry["taken"] for entry in entries if "taken" in entry}

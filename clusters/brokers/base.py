@@ -38,12 +38,14 @@ class Command:
 @dataclass(frozen=True, slots=True)
 class Daemon:
     """A process that the broker starts by itself and that outlives it. `comm` is what the kernel calls it; only one
-    that `user` owns is the broker's; `argv` starts it again."""
+    that `user` owns is the broker's; `argv` starts it again. `ports`: where it listens, by which it is found where
+    somebody else started it, and is then started again as it was."""
 
     comm: str
     argv: tuple[str, ...]
     env: Mapping[str, str]
-    user: str | None
+    user: str
+    ports: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,14 @@ class Anatomy:
 
     daemons: what it starts by itself, by the name that a fault may hurt it by. data: the folder of all that it keeps;
     it belongs to `user`. files: what of it may be damaged, patterns of paths below it (as glob has them), by what such
-    files hold.
+    files hold. process: the broker's own, for one that somebody else started.
     """
 
     daemons: Mapping[str, Daemon] = field(default_factory=dict)
     data: str | None = None
     user: str = "root"
     files: Mapping[str, str] = field(default_factory=dict)
+    process: Daemon | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class Broker(Protocol):
     scopes: ClassVar[Sequence[str]] = ()  # of views that are kept beside those of queues
     sample: ClassVar[float] = 0.2  # seconds between samples of each node's views
     question: ClassVar[str] = "views"  # what the reporter is asked for views that `queue_state` can take
+    ours: ClassVar[bool] = True  # to start and to stop; else our agents go to its hosts, and no more
     exits: ClassVar[Mapping[str, str]] = {}  # how its process may end ("exit code 6"), and what that means
     reach: Mapping[str, str] = {}  # the address of each node for the others, where they do not know it by its name
     retires: ClassVar[Sequence[str]] = ()  # of those, the ones by which it asks to be started anew: no crashes

@@ -6,6 +6,7 @@ Facts: https://www.rabbitmq.com/docs/configure, /clustering, /nettick, /partitio
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import secrets
 from abc import ABC, abstractmethod
@@ -21,7 +22,8 @@ from clusters.base import NO_ACKS, PLAIN, QUEUE, REQUEUE, Cluster, QueueOptions,
 from clusters.brokers.amqp import AmqpClient, close_connection, doubtful, open_client, open_connection
 from clusters.brokers.base import BROKER, CLIENTS, Anatomy, Broker, Command, QueueState
 from clusters.brokers.rabbitmq_anatomy import ANATOMY, HOME
-from clusters.external import EXTERNAL, ExternalCluster
+from clusters.external import EXTERNAL, ExternalCluster, login
+from clusters.guest import hosts_of
 from clusters.hosted import hosted
 from clusters.hosts.base import Bare, File, Image
 
@@ -80,7 +82,9 @@ class Rabbitmq(Broker, ABC):
         """A cluster of it, for `clusters.make`. Raises BadInput for a kind of host that there is not."""
         broker = cls(setup.version or cls.versions[0], setup.settings)
         if on == EXTERNAL:
-            return ExternalCluster(setup, setup.hosts["address"], cls.product, broker.arguments)
+            ports = [login(address, os.environ).port for address in setup.hosts["address"]]
+            beneath = hosts_of(setup, broker, tuple(dict.fromkeys(ports))) if "ssh" in setup.hosts else None
+            return ExternalCluster(setup, setup.hosts["address"], cls.product, broker.arguments, beneath)
         return hosted(setup, on, broker)
 
     def image(self) -> Image:

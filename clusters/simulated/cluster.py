@@ -55,7 +55,7 @@ class SimulatedCluster:
         options = setup.settings
         self.loop = loop = setup.clock
         self.protocol = protocol(setup.version, options)
-        self.services = self.protocol.services
+        self.services, self.processes = self.protocol.services, (BROKER, *self.protocol.helpers)
         self.serves = tuple(self.protocol.serves)
         self.network = self._network(setup)
         self.nodes = tuple(f"n{number}" for number in range(1, setup.nodes + 1))

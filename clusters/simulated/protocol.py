@@ -31,7 +31,8 @@ class Protocol(ABC):
     """How one broker replicates its queues. Made once a cluster; registered by name in the group "simulations".
 
     `versions`: what may follow the @ of the broker's name, the first being the default. `services`: what a cut may
-    name. `options`: a value for each of `settings`, among them COMMON_SETTINGS.
+    name. `helpers`: processes that run beside the broker, which a fault may name. `options`: a value for each of
+    `settings`, among them COMMON_SETTINGS.
     """
 
     name: ClassVar[str]
@@ -39,6 +40,7 @@ class Protocol(ABC):
     settings: ClassVar[tuple[Setting, ...]]
     versions: ClassVar[tuple[str, ...]]
     services: ClassVar[tuple[str, ...]] = ("clients", "replication")
+    helpers: ClassVar[tuple[str, ...]] = ()
     serves: ClassVar[Sequence[str]] = (QUEUE,)  # the kinds of client that it has
     features: ClassVar[Sequence[str]] = ()  # what its queues can do beyond the plain
     terms: ClassVar[bool] = True  # whether its leaders lead in terms, of which each has one leader at most

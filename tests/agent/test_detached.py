@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 
 from clusters.agent.detached import BYE, PID, RECORD, SOCKET
+from clusters.agent.guest import listens, named
 from clusters.agent.process import state, tree
 from clusters.agent.relay import GONE
 from clusters.agent.session import Lines
 from tests.agent.driver import ROOT
+from tests.agent.somebody import ME, free, somebody
 
 PATIENCE = 60  # seconds that an end may take, on a busy machine
 
@@ -212,3 +214,24 @@ def test_the_guard_sweeps_when_the_agent_is_killed(guard: subprocess.Popen[bytes
     assert not leftover.exists()
     assert guard.stdout is not None
     assert guard.stdout.readline() == b"the agent ended by -9; removing its faults\n"
+
+
+def test_and_brings_back_what_is_somebody_elses(
+    guard: subprocess.Popen[bytes], session: Session, tmp_path: Path
+) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    with somebody(folder) as owner:
+        killed, paused = free(), free()
+        for name, port in (("broker", killed), ("names", paused)):
+            pid = owner.start(port)
+            there = {"comm": owner.program.name, "user": ME, "ports": [port]}
+            assert session.ask("guest", name=name, **there)["done"] == {"pid": pid}
+        for verb, name in (("kill", "broker"), ("pause", "names")):
+            assert "done" in session.ask("inject", fault=verb, verb=verb, process=name, args={})
+        assert [state(one) for one in named(owner.program.name, ME)] == ["T"]
+        _, agent = tree(guard.pid)
+        os.kill(agent, signal.SIGKILL)
+        assert guard.wait(PATIENCE) == 0
+        assert "T" not in [state(one) for one in named(owner.program.name, ME)]
+        wait(lambda: any(listens(one, [killed]) for one in named(owner.program.name, ME)))

@@ -82,8 +82,8 @@ class Machines:
 
 
 @contextmanager
-def machines(folder: Path, number: int) -> Iterator[Machines]:
-    """They are up when this begins, and gone when it ends."""
+def machines(folder: Path, number: int, *capabilities: str, image: str = TAG) -> Iterator[Machines]:
+    """They are up when this begins, and gone when it ends. Root may do there what containers let it, and this."""
     base = RabbitmqQuorum(VERSION, {}).image()
     ensure(base.folder, base.tag, base.base, print)
     ensure(str(IMAGE), TAG, base.tag, print)
@@ -96,10 +96,10 @@ def machines(folder: Path, number: int) -> Iterator[Machines]:
     labels = {LABEL: name}
     network = client.networks.create(name, labels=labels)
     try:
+        may = rights(OWN_DISK)
+        may["cap_add"] = [*may["cap_add"], *capabilities]
         for _ in range(number):
-            container = client.containers.create(
-                TAG, network=name, labels=labels, init=True, mem_limit="1g", **rights(OWN_DISK)
-            )
+            container = client.containers.create(image, network=name, labels=labels, init=True, mem_limit="1g", **may)
             made.containers.append(container)
             files = {"root/.ssh/authorized_keys": (0, public), "home/keeper/.ssh/authorized_keys": (1000, public)}
             container.put_archive("/", archive(files))

@@ -36,6 +36,7 @@ class Lavinmq(Protocol):
     serves = (QUEUE, REQUEUE)
     features = (NO_ACKS,)
     services = ("clients", "replication", CLIENTS_OF_ETCD, PEERS)
+    helpers = ("etcd",)
     cluster = LavinmqCluster
     settings = (
         *[setting for setting in COMMON_SETTINGS if setting.name != "boot_time"],
