@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from chaos.kernel.recorder import Recorder
 from chaos.kernel.streams import Streams
 from chaos.kernel.virtual import VirtualLoop, run_virtual
 from chaos.model import registry
-from chaos.model.errors import BadInput, SplitbrainError
+from chaos.model.errors import BadInput, SplitbrainError, did_you_mean
 from chaos.model.history import History
 from chaos.model.history_file import HistoryWriter
 from chaos.model.op import CONTROLLER, INFO, OBSERVER, OK
@@ -37,6 +37,8 @@ from chaos.scenario import SIMULATED, Scenario
 from clusters.base import Cluster, LeaderView, Setup, Unable, services
 from clusters.make import make
 from nemesis.base import View
+from nemesis.process import BROKER
+from nemesis.targets import pinned
 from nemesis.timing import LEADER_CHANGE, LOG_LINE, SYNC_END, SYNC_START
 from workloads.base import Context, Workload
 
@@ -371,8 +373,8 @@ class _Nobody:
 
 
 def refuse(scenario: Scenario, schedule: Schedule = NO_FAULTS) -> None:
-    """Raises BadInput for faults that such a cluster cannot do, or of a service that it has not, BadKey for a
-    nemesis's. Nothing is started."""
+    """Raises BadInput for faults that such a cluster cannot do, or of a service or a process that it has not, BadKey
+    for a nemesis's. Nothing is started."""
     part = scenario.cluster
     loop = VirtualLoop()
     try:
@@ -389,6 +391,8 @@ def refuse(scenario: Scenario, schedule: Schedule = NO_FAULTS) -> None:
                 services(_service(nemesis.options), cluster.services)
             except BadInput as error:
                 raise BadKey(f"nemesis[{number}].service", str(error)) from None
+            if (unknown := _unknown([nemesis.options.get("process", BROKER)], cluster)) is not None:
+                raise BadKey(f"nemesis[{number}].process", unknown)
         if (missing := lacking(cluster, needs(scenario, schedule))) is not None:
             raise BadInput(f"nemesis {missing}")
         for fault in schedule.faults:
@@ -396,8 +400,19 @@ def refuse(scenario: Scenario, schedule: Schedule = NO_FAULTS) -> None:
                 services(_service(fault.args), cluster.services)
             except BadInput as error:
                 raise BadInput(f"fault {fault.id!r}: {error}") from None
+            named = [fault.args.get("process", BROKER), *(action.process for action in pinned(fault) or ())]
+            if (unknown := _unknown(named, cluster)) is not None:
+                raise BadInput(f"fault {fault.id!r}: {unknown}")
     finally:
         loop.close()
+
+
+def _unknown(named: Sequence[str], cluster: Cluster) -> str | None:
+    """What is wrong with the first of those processes that no node has; None where each is there."""
+    for name in named:
+        if name not in cluster.processes:
+            return f"no process {name!r} on a node; {did_you_mean(name, cluster.processes)}"
+    return None
 
 
 def _service(told: Mapping[str, Any]) -> str | None:

@@ -205,6 +205,33 @@ def test_a_service_that_there_is_not(
     assert [path.name for path in tmp_path.iterdir()] == ["one.json"]
 
 
+@pytest.mark.parametrize(
+    ("broker", "on", "said"),
+    [
+        ("rabbitmq-quorum@4.0", "simulated", "no process 'epmf' on a node; known: broker"),
+        ("rabbitmq-quorum@4.0", "docker", "no process 'epmf' on a node; did you mean 'epmd'?"),
+        ("lavinmq", "simulated", "no process 'epmf' on a node; known: broker, etcd"),
+        ("lavinmq", "docker", "no process 'epmf' on a node; known: broker, etcd"),
+        ("blazingmq", "docker", "no process 'epmf' on a node; known: broker"),
+        ("etcd", "docker", "no process 'epmf' on a node; known: broker"),
+    ],
+)
+def test_a_process_that_there_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broker: str, on: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("clusters.brokers.blazingmq.Blazingmq.ready", lambda self: None)
+    words = ("run", "--broker", broker, "--on", on, *(("--workload", "register") if broker == "etcd" else ()))
+    assert main.run([*words, "--nemesis", "pause,kill", "--set", "nemesis.kill.process=epmf"]) == 254
+    assert capsys.readouterr().err == f"splitbrain: error: --set: nemesis[1].process: {said}\n"
+    one = {"id": "k1", "nemesis": "kill", "kind": "kill", "at": 0, "duration": 10**9, "target": "n1"}
+    fault = {**one, "after": 0, "trigger": None, "draw": 1, "args": {"process": "epmf"}}
+    (tmp_path / "one.json").write_text(json.dumps({"schema": 1, "faults": [fault]}))
+    assert main.run([*words, "--schedule", "one.json"]) == 254
+    assert capsys.readouterr().err.startswith(f"splitbrain: error: fault 'k1': {said}")
+    assert [path.name for path in tmp_path.iterdir()] == ["one.json"]
+
+
 def test_a_history_file_is_checked(invoke: Invoke, tmp_path: Path) -> None:
     write_stream(tmp_path / "lost.arrows", LOST)
     told = json.loads(invoke("check", "lost.arrows", "--checker", "messages", "--json", code=1).stdout)

@@ -259,15 +259,26 @@ def test_a_leader_hands_over_to_the_one_that_is_named(world: World) -> None:
     world.do(main())
 
 
-def test_a_node_leaves_the_cluster_and_joins_it_again_with_its_replicas(world: World) -> None:
-    cluster = world.cluster
+def test_a_node_leaves_the_cluster_and_its_agent_brings_it_back_when_the_controller_is_silent(world: World) -> None:
+    cluster, agent = world.cluster, world.cluster._nodes.agents["n3"]
+
+    async def unasked() -> list[str]:
+        said = [words for node, what, words in world.seen.noted if (node, what) == ("n3", "watchdog")]
+        return said if len(said) > 1 else []
 
     async def main() -> None:
         injected = await cluster.inject("m4", Action(LEAVE, ("n3",)))
         listed = injected.evidence.removeprefix("n3: members of the cluster without it: ")
         assert listed in ("[rabbit@n1,rabbit@n2]", "[rabbit@n2,rabbit@n1]")
-        undone = await cluster.undo("m4")
-        assert undone.bit is True
+        assert agent._pinger is not None
+        agent._pinger.cancel()
+        await agent.call("silence", seconds=1)
+        silence, undone = await until(unasked)
+        assert silence == "nothing was heard of the controller for 1 s"
+        assert undone == f"m4 undone unasked: members of the cluster without it: {listed}"
+        await agent.call("silence", seconds=60)
+        agent._pinger = asyncio.ensure_future(agent._keep_pinging())
+        assert (await cluster.undo("m4")).bit is True, "as it saw when it undid that"
         await serve(cluster)
         assert (await cluster.counts(QUEUE)).replicas == 3
 
