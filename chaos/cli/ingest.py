@@ -39,13 +39,15 @@ def command(store: str, tables: str | None, keep_verdicts: bool, where: Where, a
     if as_json:
         print_json(told(done))
         return 0
-    if not done.new and not done.changed:
+    if not done.new and not done.changed and not done.explored:
         click.echo(f"nothing new: {plural(done.unchanged, 'run')} as they were (generation {done.generation})")
     else:
         click.echo(
             f"generation {done.generation}: {plural(len(done.new), 'new run')}, {count(len(done.changed))} changed, "
             f"{count(done.unchanged)} as they were; {plural(done.ops, 'operation')}"
         )
+    for name, seeds in done.explored.items():
+        click.echo(f"explored {printable(name)}: {plural(seeds, 'seed')}")
     for name, reason in done.rejected.items():
         click.echo(f"rejected {printable(name)}: {printable(reason)}")
     if done.going_on:

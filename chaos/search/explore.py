@@ -18,6 +18,7 @@ from chaos.search.keep import keep
 from chaos.search.swarm import draw
 from chaos.search.trial import Trial, trial
 from results.store import Store
+from results.tables.explored import numbers
 
 Spread: TypeAlias = Callable[[Callable[[int], "Seed"], Iterable[int]], Generator[tuple[int, "Seed"], None, None]]
 RUN = "run"  # stands for a checker where the run itself failed
@@ -26,7 +27,8 @@ RUN = "run"  # stands for a checker where the run itself failed
 @dataclass(frozen=True)
 class Seed:
     """What became of one seed. `why`: of each checker that could not say, the reason. `digest`: of its history. `run`:
-    where it is kept, if whoever ran it did that."""
+    where it is kept, if whoever ran it did that. `verdicts`: of each checker. `numbers`: what they counted and
+    measured, by columns of the table `runs`."""
 
     seed: int
     verdict: Verdict
@@ -35,6 +37,8 @@ class Seed:
     coverage: Coverage = field(default_factory=Coverage)
     digest: str | None = None
     run: str | None = None
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -45,6 +49,8 @@ class Seed:
             "coverage": self.coverage.to_json(),
             "digest": self.digest,
             "run": self.run,
+            "verdicts": {name: verdict.value for name, verdict in self.verdicts.items()},
+            "numbers": dict(self.numbers),
         }
 
     @staticmethod
@@ -58,6 +64,8 @@ class Seed:
             Coverage.from_json(data["coverage"]),
             data["digest"],
             data["run"],
+            {name: Verdict(verdict) for name, verdict in data["verdicts"].items()},
+            data["numbers"],
         )
 
 
@@ -164,6 +172,8 @@ def look(scenario: Scenario, swarm: bool, store: Path | None, seed: int) -> Seed
         coverage(history),
         history.digest(),
         run,
+        {name: result.verdict for name, result in tried.results.items()},
+        numbers(tried.results),
     )
 
 

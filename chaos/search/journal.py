@@ -1,6 +1,7 @@
 """What an exploration has done so far, beside the runs that it kept: so that it can be interrupted and go on.
 
-One file a scenario, of JSON lines: first what is explored and with what, then a line a seed.
+One file a scenario, of JSON lines: first what is explored, with what and since when, then a line a seed. One that is
+begun anew puts the file of the one before aside, under that one's id. `results.tables.explored` makes a table of them.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,9 +20,8 @@ from chaos.model.errors import BadInput
 from chaos.scenario import Scenario
 from chaos.search.explore import Seed
 from results.store import writing
+from results.tables.explored import MARK, SCHEMA, SUFFIX
 from results.versions import unlike, versions
-
-SCHEMA = 1
 
 
 class Journal:
@@ -28,10 +30,14 @@ class Journal:
     def __init__(self, store: Path, scenario: Scenario, swarm: bool) -> None:
         about = replace(scenario, seed=0).dumps()
         key = hashlib.blake2b(f"{swarm}\n{about}".encode(), digest_size=6).hexdigest()
-        self.path = store / f"explore-{key}.jsonl"
+        self.path = store / f"{MARK}{key}{SUFFIX}"
         self.done: dict[int, Seed] = {}
         self.runs: dict[int, str] = {}
-        self._head: dict[str, Any] = {"schema": SCHEMA, "scenario": about, "swarm": swarm, "versions": versions()}
+        begun = datetime.now(UTC)
+        said = {"id": f"{begun:%Y%m%d-%H%M%S}-{MARK}{key}", "begun": begun.isoformat(timespec="microseconds")}
+        self._head: dict[str, Any] = {
+            "schema": SCHEMA, **said, "scenario": about, "swarm": swarm, "versions": versions()
+        }  # fmt: skip
         self._file: BinaryIO | None = None
         self._whole = 0  # bytes of what was loaded
 
@@ -73,9 +79,29 @@ class Journal:
         except OSError:
             raise BadInput("this very scenario is being explored by another process; wait for it to end") from None
         with writing(self.path):
-            self._file.truncate(self._whole)
-            if not self._whole:
-                self._write(self._head)
+            if self._whole:
+                self._file.truncate(self._whole)
+                return
+            self._put_aside()
+            stem, number = self._head["id"], 1
+            while self.path.with_name(f"{self._head['id']}{SUFFIX}").exists():  # one of the same second
+                number += 1
+                self._head["id"] = f"{stem}-{number}"
+            self._file.truncate(0)
+            self._write(self._head)
+
+    def _put_aside(self) -> None:
+        """Keep what another exploration of the same has done. What is no journal of ours is not kept."""
+        lines = self.path.read_bytes().splitlines()
+        try:
+            head = json.loads(lines[0])
+            name = Path(f"{head['id']}{SUFFIX}").name if head["schema"] == SCHEMA and len(lines) > 1 else None
+        except (IndexError, KeyError, TypeError, ValueError):
+            return
+        if name is not None:
+            aside = self.path.with_name(f"{name}.part")
+            shutil.copyfile(self.path, aside)
+            aside.replace(self.path.with_name(name))
 
     def add(self, seed: Seed, run: str | None) -> None:
         """A seed is done, and if it was kept, there."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from chaos.model.errors import BadInput
 from results.checking.apart import Apart, Judged, Limits
 from results.tables.survey import survey
 
@@ -13,7 +14,10 @@ from results.tables.survey import survey
 def runs_of(store: str) -> list[str]:
     """The directories of a store that may be runs, by name, but for those that are going on. Raises BadInput for what
     is no store, or holds none."""
-    return [found.name for found in survey(store) if not found.going_on]
+    found = survey(store)
+    if not found:
+        raise BadInput(f"{store}: there are no runs: of what was explored here, no histories were kept (--keep all)")
+    return [one.name for one in found if not one.going_on]
 
 
 def check_store(store: str, runs: Sequence[str], jobs: int, limits: Limits) -> Generator[Judged, None, None]:

@@ -4,12 +4,15 @@
 2. Examine those: their small files, and their histories held to the rules. What breaks them is rejected, with why.
 3. Read their ops, and join invocations with completions. Everything else is made from the ops that were written.
 4. Write what is new beside what is there, with the rows kept of files that must change; then switch the pointer.
+
+What explorations tell of seeds needs no Spark: their journals are read, and written as a table, from here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,10 +21,11 @@ from results.spark import counted, faults, latency, leaders, messages, ops, read
 from results.spark.plan import Place, Planned, keep, plan, table
 from results.spark.reading import FACTS
 from results.spark.writing import write, write_small
+from results.tables.explored import Explored, explored
 from results.tables.load import Loaded
 from results.tables.lock import held
 from results.tables.manifest import File, Manifest, Tables
-from results.tables.schema import REJECTED, RUNS, SCHEMA_VERSION, TABLES
+from results.tables.schema import REJECTED, RUNS, SCHEMA_VERSION, SEEDS, TABLES
 from results.tables.survey import Found, survey
 
 if TYPE_CHECKING:
@@ -34,7 +38,8 @@ _FROM_FACTS = tuple(name for name in RUNS.names if name in FACTS.names)
 
 @dataclass(frozen=True)
 class Ingested:
-    """What an ingest did: names of runs. `gone`: in the tables, no longer in the store. `going_on`: left for later."""
+    """What an ingest did: names of runs. `gone`: in the tables, no longer in the store. `going_on`: left for later.
+    `explored`: explorations that are new or went on, and how many seeds they have."""
 
     generation: int
     new: list[str] = field(default_factory=list)
@@ -45,14 +50,17 @@ class Ingested:
     gone: list[str] = field(default_factory=list)
     ops: int = 0
     tidied: int = 0
+    explored: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Known:
-    """What the tables hold already: of each run, the fingerprint, and its day and scenario; and who was rejected."""
+    """What the tables hold already: of each run, the fingerprint, and its day and scenario; of each exploration the
+    fingerprint; and who was rejected."""
 
     runs: dict[str, tuple[str, Place]] = field(default_factory=dict)
     rejected: dict[str, dict[str, Any]] = field(default_factory=dict)
+    explored: dict[str, str] = field(default_factory=dict)
 
 
 def known(tables: Tables, manifest: Manifest) -> Known:
@@ -60,7 +68,9 @@ def known(tables: Tables, manifest: Manifest) -> Known:
     loaded = Loaded(tables, manifest)
     rows = loaded.runs.to_arrow(["run", "day", "scenario", "fingerprint"]).to_pylist()
     runs = {row["run"]: (row["fingerprint"], (row["day"], row["scenario"])) for row in rows}
-    return Known(runs, {row["run"]: row for row in loaded.rejected.to_arrow().to_pylist()})
+    seeds = loaded.seeds.to_arrow(["run", "fingerprint"]).group_by(["run", "fingerprint"]).aggregate([])
+    explored = dict(zip(seeds["run"].to_pylist(), seeds["fingerprint"].to_pylist(), strict=True))
+    return Known(runs, {row["run"]: row for row in loaded.rejected.to_arrow().to_pylist()}, explored)
 
 
 def ingest(
@@ -72,23 +82,25 @@ def ingest(
 ) -> Ingested:
     """Bring the tables up to what the store holds. `session` is called when there is work. Raises SplitbrainError, and
     then nothing that is read has changed."""
-    found = survey(store)
+    found, journals = survey(store), list(explored(store))
     with held(tables):
         before = tables.current() or Manifest()
         tidied = tables.tidy()
         had = known(tables, before)
-        going_on = [one.name for one in found if one.going_on]
+        going_on = [one.name for one in found if one.going_on] + [one.name for one in journals if one.going_on]
         fresh = [one for one in found if not one.going_on and not _same(one, had)]
         names = {one.name for one in found}
         gone = sorted(set(had.runs) - names)
-        unchanged = len(found) - len(fresh) - len(going_on)
+        unchanged = sum(not one.going_on for one in found) - len(fresh)
+        seeds = [one for one in journals if not one.going_on and not _same_seeds(one, had)]
+        names |= {one.id for one in journals if one.reason is not None}
         stale = set(had.rejected) - names
-        if not fresh and not stale and before.generation:
+        if not fresh and not seeds and not stale and before.generation:
             rejected = {name: row["reason"] for name, row in had.rejected.items()}
             return Ingested(before.generation, [], [], unchanged, rejected, going_on, gone, 0, tidied)
         say(f"{len(fresh)} runs to read, {unchanged} as they were")
-        job = Job(session(), store, tables, before, had, judge, say)
-        return job.run(fresh, {one.name for one in found}, going_on, gone, unchanged, tidied)
+        job = Job(session, store, tables, before, had, judge, say)
+        return job.run(fresh, seeds, names, going_on, gone, unchanged, tidied)
 
 
 def _same(one: Found, had: Known) -> bool:
@@ -97,12 +109,19 @@ def _same(one: Found, had: Known) -> bool:
     return told == one.fingerprint
 
 
+def _same_seeds(one: Explored, had: Known) -> bool:
+    if one.reason is not None:
+        row = had.rejected.get(one.id)
+        return row is not None and row["fingerprint"] == one.fingerprint
+    return not one.rows or had.explored.get(one.id) == one.fingerprint
+
+
 class Job:
     """One generation in the making."""
 
     def __init__(
         self,
-        session: SparkSession,
+        session: Callable[[], SparkSession],
         store: str,
         tables: Tables,
         before: Manifest,
@@ -110,17 +129,27 @@ class Job:
         judge: verdicts.Judge,
         say: Callable[[str], None],
     ) -> None:
-        self.session, self.store, self.tables, self.before, self.had = session, store, tables, before, had
+        self.begin, self.store, self.tables, self.before, self.had = session, store, tables, before, had
         self.judge, self.say = judge, say
         self.generation = before.generation + 1
-        self.cores = tasks.cores(session)
         self.files: dict[str, list[File]] = {}
         self.fresh: dict[str, list[File]] = {}
         self.joined = False  # whether rows of other runs are in the files written
 
+    @cached_property
+    def session(self) -> SparkSession:
+        """It begins when it is first needed."""
+        return self.begin()
+
+    @cached_property
+    def cores(self) -> int:
+        """How many tasks can run at once."""
+        return tasks.cores(self.session)
+
     def run(
         self,
         fresh: Sequence[Found],
+        seeds: Sequence[Explored],
         there: Collection[str],
         going_on: list[str],
         gone: list[str],
@@ -128,17 +157,25 @@ class Job:
         tidied: int,
     ) -> Ingested:
         facts = self.examine(fresh)
+        self.read = {one.name for one in fresh} | {one.id for one in seeds}
         good = [fact for fact in facts if fact["reason"] is None]
         bad = [fact for fact in facts if fact["reason"] is not None]
+        bad += [
+            {"run": one.id, "path": f"{self.store}/{one.name}", "fingerprint": one.fingerprint, "reason": one.reason}
+            for one in seeds
+            if one.reason is not None
+        ]
         planned = plan(good, self.store)
         # rows of runs that have changed, or can no longer be read, are replaced
         replaced = [(fact["run"], self.had.runs[fact["run"]][1]) for fact in facts if fact["run"] in self.had.runs]
+        seeds = [one for one in seeds if one.reason is None]
         if good:
             parts = max(2 * self.cores, planned.slots["ops"])
             self.session.conf.set("spark.sql.shuffle.partitions", str(min(parts, 4000)))
             self.say(f"{sum(fact['rows'] for fact in good):,} rows of {len(good)} histories")
         self.make(planned, replaced)
-        rejected = self.rejected(bad, {one.name for one in fresh}, there)
+        self.files["seeds"] = self.seeds(seeds)
+        rejected = self.rejected(bad, there)
         files = {name: tuple(self.files[name]) for name in TABLES}
         self.tables.switch(Manifest(self.generation, SCHEMA_VERSION, files))
         return Ingested(
@@ -151,6 +188,7 @@ class Job:
             gone,
             sum(file.rows for file in self.fresh["ops"]),
             tidied,
+            {one.id: len(one.rows) for one in seeds},
         )
 
     def tasks(self, total: int) -> int:
@@ -172,7 +210,7 @@ class Job:
         return sorted(rows, key=lambda row: str(row["run"]))
 
     def make(self, planned: Planned, replaced: Collection[tuple[str, Place]]) -> None:
-        """Every table but `rejected`."""
+        """Every table but `rejected` and `seeds`."""
         self.fresh = {name: [] for name in TABLES}
         if not planned.runs:
             for name in TABLES:
@@ -287,10 +325,12 @@ class Job:
 
         kind = name if name in planned.slots else "small"
         kept = keep(self.before.files[name], replaced, planned.places[kind], planned.slots[kind])
-        if name == "rejected":
+        if name in ("rejected", "seeds"):
             return
-        rows = frame.select("slot", *TABLES[name].names) if frame is not None else None
-        parts = None if name in ("ops", "messages") else self.parts(planned.slots[kind])
+        rows, parts = None, None  # those of a slot of ops or messages are together already
+        if frame is not None:
+            rows = frame.select("slot", *TABLES[name].names)
+            parts = None if name in ("ops", "messages") else self.parts(planned.slots[kind])
         if kept.anew:
             old = self.scan(name, kept.anew)
             if replaced:
@@ -303,9 +343,19 @@ class Job:
         self.fresh[name] = new if frame is not None else []
         self.files[name] = sorted([*kept.stay, *new], key=lambda file: file.path)
 
-    def rejected(self, bad: Sequence[dict[str, Any]], fresh: Collection[str], there: Collection[str]) -> dict[str, str]:
+    def seeds(self, fresh: Sequence[Explored]) -> list[File]:
+        """Write the seeds of explorations, a file each."""
+        gone = {one.id for one in fresh}
+        files = [file for file in self.before.files["seeds"] if file.first not in gone]
+        for one in fresh:
+            rows = pa.Table.from_pylist(one.rows, SEEDS)
+            files += write_small(rows, "seeds", self.tables, self.generation, (one.day, one.scenario), one.id)
+        return sorted(files, key=lambda file: file.path)
+
+    def rejected(self, bad: Sequence[dict[str, Any]], there: Collection[str]) -> dict[str, str]:
         """Write who is rejected: those that were, and are there as they were; and those that are now."""
-        rows = [row for name, row in self.had.rejected.items() if name in there and name not in fresh]
+        now = {fact["run"] for fact in bad} | self.read
+        rows = [row for name, row in self.had.rejected.items() if name in there and name not in now]
         rows += [{name: fact.get(name) for name in REJECTED.names} for fact in bad]
         rows.sort(key=lambda row: row["run"])
         self.files["rejected"] = write_small(

@@ -12,6 +12,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from chaos.model.errors import SplitbrainError
+from results.spark.plan import Place
 from results.spark.tasks import Batches, spark_schema
 from results.tables.manifest import File, Tables, filesystem
 from results.tables.schema import PARTITIONS, TABLES
@@ -39,7 +40,7 @@ ORDER = {
     "leaders": ("run", "began"),
     "verdicts": ("run", "checker"),
     "latency": ("run", "f", "phase", "began"),
-}
+}  # of those that Spark writes
 
 
 def write(frame: DataFrame, table: str, tables: Tables, generation: int, parts: int | None) -> list[File]:
@@ -130,11 +131,14 @@ class Writer:
         return pa.RecordBatch.from_pylist([row], FILE)
 
 
-def write_small(rows: pa.Table, table: str, tables: Tables, generation: int) -> list[File]:
-    """Write a small table from here, into one file of no day and scenario."""
+def write_small(
+    rows: pa.Table, table: str, tables: Tables, generation: int, of: Place | None = None, run: str = ""
+) -> list[File]:
+    """Write a small table from here, into one file; `of` a day and scenario, and a run, where all rows are."""
     if not len(rows):
         return []
-    path = f"data/{table}/{generation:06d}-{uuid.uuid4().hex[:12]}.parquet"
+    folder = f"data/{table}" if of is None else f"data/{table}/day={of[0]}/scenario={of[1]}"
+    path = f"{folder}/{generation:06d}-{uuid.uuid4().hex[:12]}.parquet"
     try:
         if isinstance(tables.fs, pafs.LocalFileSystem):
             tables.fs.create_dir(tables.path(path).rpartition("/")[0], recursive=True)
@@ -142,4 +146,4 @@ def write_small(rows: pa.Table, table: str, tables: Tables, generation: int) -> 
         size = tables.fs.get_file_info(tables.path(path)).size
     except OSError as error:
         raise SplitbrainError(f"{tables.location}: cannot be written: {error}") from error
-    return [File(path, len(rows), size, "", "")]
+    return [File(path, len(rows), size, *(of or ("", "")), run, run)]

@@ -106,7 +106,7 @@ class Table:
 
 class Loaded:
     """All tables of one generation, as attributes: `runs`, `ops`, `messages`, `faults`, `leaders`, `verdicts`,
-    `latency`, `rejected`."""
+    `latency`, `seeds`, `rejected`."""
 
     runs: Table
     ops: Table
@@ -115,6 +115,7 @@ class Loaded:
     leaders: Table
     verdicts: Table
     latency: Table
+    seeds: Table
     rejected: Table
 
     def __init__(self, tables: Tables, manifest: Manifest) -> None:

@@ -1,7 +1,8 @@
 """Keep a store within an age and a size: which runs go, and their rows in the tables with them.
 
 What goes together is a run by itself, or a suite's run with all of its runs, since half of one says something else than
-the whole. What is going on never goes.
+the whole; or an exploration, which is a journal and rows, while each run that it kept is a run by itself. What is going
+on never goes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq
 from chaos.model.errors import BadInput, SplitbrainError
 from results import suite_runs
 from results.store import RunDirectory, Store
+from results.tables.explored import explored
 from results.tables.load import Loaded
 from results.tables.lock import held
 from results.tables.manifest import File, Manifest, Tables
@@ -28,8 +30,8 @@ from results.tables.schema import SCHEMA_VERSION, TABLES
 
 @dataclass
 class Group:
-    """What goes together. `name`: of the run, or of the suite's run. `newest`: when the last of its runs was made.
-    `size`: of its folders, in bytes. `paths`: these folders; none for runs that are in the tables only."""
+    """What goes together. `name`: of the run, the suite's run, or the exploration. `newest`: when the last of its runs
+    was made. `size`: of its folders, in bytes. `paths`: these folders; none for runs that are in the tables only."""
 
     name: str
     newest: datetime
@@ -65,11 +67,21 @@ def groups(store: Path, tables: Tables) -> list[Group]:
         one.size += _size(directory.path)
         one.going_on |= directory.running()
         here.add(directory.id)
+    for journal in explored(str(store)):
+        if journal.rows:
+            one = group(journal.id, None, journal.rows[0]["created"])
+            one.runs.append(journal.id)
+            one.paths.append(store / journal.name)
+            one.size += _size(store / journal.name)
+            here.add(journal.id)
     manifest = tables.current()
-    rows = Loaded(tables, manifest).runs.to_arrow(["run", "suite_run", "created"]).to_pylist() if manifest else []
+    loaded = Loaded(tables, manifest) if manifest else None
+    rows = loaded.runs.to_arrow(["run", "suite_run", "created"]).to_pylist() if loaded else []
+    if loaded:
+        rows += loaded.seeds.to_arrow(["run", "created"]).group_by(["run", "created"]).aggregate([]).to_pylist()
     for row in rows:
         if row["run"] not in here:
-            group(row["run"], row["suite_run"], row["created"]).runs.append(row["run"])
+            group(row["run"], row.get("suite_run"), row["created"]).runs.append(row["run"])
     return sorted(found.values(), key=lambda one: (one.newest, one.name))
 
 
@@ -100,7 +112,7 @@ def remove(gone: Iterable[Group], tables: Tables) -> None:
             if (path / "run.json").exists() and RunDirectory(path).running():
                 raise SplitbrainError(f"{path}: it is going on now: it stays; prune again when it has ended")
             try:
-                shutil.rmtree(path)
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
             except OSError as error:
                 raise SplitbrainError(f"{path}: cannot be removed: {error.strerror or error}") from None
 
@@ -152,7 +164,7 @@ def _without(file: File, table: str, runs: Collection[str], tables: Tables, numb
 
 
 def _size(path: Path) -> int:
-    return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+    return sum(each.stat().st_size for each in (path, *path.rglob("*")) if each.is_file())
 
 
 def _moment(text: str) -> datetime:

@@ -39,7 +39,7 @@ def describe(files: Files) -> dict[str, Any]:
         "attempt": run.attempt,
         "seed": run.seed,
         "broker": run.broker,
-        "version": _version(scenario, versions),
+        "version": version_of(scenario, versions),
         "on": run.on,
         "created": created,
         "status": run.status,
@@ -53,7 +53,7 @@ def describe(files: Files) -> dict[str, Any]:
     }
 
 
-def _version(scenario: Mapping[str, Any], versions: Mapping[str, Any]) -> str | None:
+def version_of(scenario: Mapping[str, Any], versions: Mapping[str, Any]) -> str | None:
     """The broker's: as it was asked for, else as the run found it ("lavinmq 2.1, simulated")."""
     asked = str(_table(scenario.get("cluster")).get("broker", "")).partition("@")[2]
     told = str(versions.get("broker") or "").partition(",")[0].split()

@@ -11,6 +11,7 @@ faults      a row a fault that was injected, or was to be: when, on whom, and wh
 leaders     a row a claim to lead: from when to when a node held a role, and its term
 verdicts    a row a checker a run
 latency     a row an operation, a phase and a window: how many, and how long they took
+seeds       a row a seed of an exploration, whether its run was kept or not
 rejected    a row a run that could not be read, and why
 ==========  ============================================================================================
 """
@@ -21,7 +22,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 1: without `seeds`
 PARTITIONS = ("day", "scenario")
 
 
@@ -154,6 +155,36 @@ LATENCY = _table(
     ("max", _int),
 )
 
+SEEDS = _table(  # `run`: the exploration, whose id begins with when it was begun
+    ("seed", _int),
+    ("kept", _text),  # the run that it is kept as; null where it is not
+    ("created", pa.timestamp("us", tz="UTC")),  # of the exploration
+    ("broker", _text),  # simulated
+    ("version", _text),
+    ("swarm", _flag),  # whether each seed drew some of the faults
+    ("verdict", _text),  # valid, invalid, unknown: merged from `verdicts`; of a run that failed: unknown
+    ("verdicts", pa.map_(_text, _text)),  # of each checker
+    ("kinds", pa.list_(_text)),  # of anomalies that were found: "messages.lost"
+    ("failures", _text),  # JSON: of each kind the first, with the faults around it
+    ("why", pa.map_(_text, _text)),  # of an unknown seed: of each checker that could not say, the reason
+    ("faults", _int),  # that took place
+    ("leader_changes", _int),
+    ("digest", _text),  # of the history
+    ("published", _int),  # this and the following as in `runs`, by the checkers that the scenario asks; null without
+    ("confirmed", _int),
+    ("lost", _int),
+    ("duplicated", _int),
+    ("confirmed_under_faults", _int),
+    ("outage", _int),
+    ("recovery", _int),
+    ("failover", _int),
+    ("splitbrain", _text),
+    ("commit", _text),
+    ("python", _text),
+    ("fingerprint", _text),
+    ("schema", pa.int32()),
+)
+
 REJECTED = _table(
     ("path", _text),
     ("reason", _text),
@@ -168,5 +199,6 @@ TABLES: Mapping[str, pa.Schema] = {
     "leaders": LEADERS,
     "verdicts": VERDICTS,
     "latency": LATENCY,
+    "seeds": SEEDS,
     "rejected": REJECTED,
 }

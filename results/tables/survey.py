@@ -14,6 +14,7 @@ import pyarrow.fs as pafs
 
 from chaos.model.errors import BadInput, SplitbrainError
 from results.store import RunDirectory
+from results.tables.explored import is_journal
 from results.tables.manifest import FOLDER, filesystem
 
 # What is beside the runs in a store.
@@ -40,8 +41,8 @@ class Found:
 
 
 def survey(store: str) -> list[Found]:
-    """The runs of a store, by name. Raises BadInput for what is no store, or has none; SplitbrainError when it cannot
-    be listed."""
+    """The runs of a store, by name; none where it holds only explorations that kept none. Raises BadInput for what is
+    no store, or holds nothing; SplitbrainError when it cannot be listed."""
     fs, root = filesystem(store)
     try:
         here = fs.get_file_info(root)
@@ -55,7 +56,7 @@ def survey(store: str) -> list[Found]:
         raise BadInput(f"{store}: this is one run; name the store that it is in ({Path(store).parent})")
     names = sorted(info.base_name for info in below if info.type == pafs.FileType.Directory)
     names = [name for name in names if name not in NOT_RUNS and not name.startswith((".", "_"))]
-    if not names:
+    if not names and not any(is_journal(info.base_name) for info in below):
         there = "there is no such store" if here.type == pafs.FileType.NotFound and not below else "there are no runs"
         raise BadInput(f"{store}: {there}; make some with `splitbrain run` or `splitbrain suite`")
     try:

@@ -49,6 +49,7 @@ KEYS = {
     "leaders": ("run", "scope", "node", "began", "exact"),
     "verdicts": ("run", "checker"),
     "latency": ("run", "f", "phase", "began"),
+    "seeds": ("run", "seed"),
     "rejected": ("run",),
 }
 

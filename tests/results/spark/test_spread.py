@@ -23,9 +23,14 @@ import pytest
 from chaos.cli.explore import seed_range
 from chaos.scenario_flags import from_flags
 from chaos.search.explore import Seed, Spread, explore, lost
+from chaos.search.journal import Journal
 from chaos.search.spread import spread as processes
 from chaos.search.spread_spark import MOST, ROUNDS, SECONDS, _Rounds, pace, spread
+from results.spark.ingest import ingest
+from results.spark.verdicts import kept as verdicts
 from results.store import DONE, Store
+from results.tables.load import load
+from results.tables.manifest import Tables
 from tests.results.spark.conftest import Session
 
 # a leader that confirms too soon: of these seeds one loses messages, and of another nothing is known
@@ -34,6 +39,10 @@ WORDS = (
     "--broker", "rabbitmq-quorum", "--nemesis", "partition,kill", "--time", "10s", "--rate", "30", "--set", MUTATION,
 )  # fmt: skip
 SEEDS = "3..6"
+SAME = (
+    "scenario", "broker", "version", "seed", "digest", "verdict", "published", "confirmed", "lost", "duplicated",
+    "outage", "recovery", "failover", "confirmed_under_faults", "faults", "splitbrain", "commit", "python",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -113,7 +122,9 @@ def test_what_never_began_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.spark
-def test_the_same_seeds_come_to_the_same_and_runs_are_kept_where_they_run(on_spark: Spread, tmp_path: Path) -> None:
+def test_the_same_seeds_come_to_the_same_and_runs_are_kept_where_they_run(
+    on_spark: Spread, session: Session, tmp_path: Path
+) -> None:
     base = from_flags(sets=[MUTATION], broker="rabbitmq-quorum", nemesis="partition,kill", time="10s", rate="30")
     wanted = seed_range(SEEDS)
     there = list(explore(base, wanted, spread=on_spark, swarm=True, done={}, store=tmp_path))
@@ -124,6 +135,18 @@ def test_the_same_seeds_come_to_the_same_and_runs_are_kept_where_they_run(on_spa
     assert sorted(run.id for run in kept) == sorted(str(seed.run) for seed in there)
     assert {run.read_json(run.verdict)["digest"] for run in kept} == {seed.digest for seed in there}
     assert {run.run().status for run in kept} == {DONE}
+    # and what the tables say of a seed is what they say of its run
+    journal = Journal(tmp_path, base, swarm=True)
+    journal.begin()
+    for seed in there:
+        journal.add(seed, seed.run)
+    journal.close()
+    done = ingest(session, str(tmp_path), Tables(tmp_path / "tables"), verdicts)
+    assert list(done.explored.values()) == [len(there)]
+    loaded = load(tmp_path)
+    runs = {row["run"]: row for row in loaded.runs.to_arrow().to_pylist()}
+    for row in loaded.seeds.to_arrow().to_pylist():
+        assert {name: row[name] for name in SAME} == {name: runs[row["kept"]][name] for name in SAME}
 
 
 @pytest.mark.spark

@@ -89,7 +89,7 @@ def test_columns_and_rows_are_chosen_in_words(tmp_path: Path) -> None:
     assert list(messages.head(2)["id"]) == [0, 1]
     assert repr(messages).startswith("<table messages: 12 rows of run, day, scenario, key, id, ")
     assert repr(load(tmp_path)) == (
-        "<tables: 0 runs, 0 ops, 12 messages, 0 faults, 0 leaders, 0 verdicts, 0 latency, 0 rejected>"
+        "<tables: 0 runs, 0 ops, 12 messages, 0 faults, 0 leaders, 0 verdicts, 0 latency, 0 seeds, 0 rejected>"
     )
     with pytest.raises(BadInput, match="there is no column 'ids'; did you mean 'id'"):
         messages.to_arrow(["ids"])
