@@ -85,6 +85,7 @@ class Lavinmq(Broker):
         options = self.options
         everywhere = options["etcd_endpoints"] == "all"
         endpoints = ",".join(f"{one}:{ETCD_PORT}" for one in (map(self.at, nodes) if everywhere else ("127.0.0.1",)))
+        known = [f"{one}={self.at(one)}" for one in nodes]
         argv = (
             PROGRAM,
             f"--data-dir={HOME}",
@@ -101,7 +102,7 @@ class Lavinmq(Broker):
         restart = options["restart_delay"] / SECOND
         return {
             ETCD: etcd.member(self, node, nodes, etcd.HOME, 5.0, election),
-            REPORTER: etcd.reporter("lavinmq", SOCKET, node, *nodes, output=f"{LOGS}/reporter.log"),
+            REPORTER: etcd.reporter("lavinmq", SOCKET, node, *known, output=f"{LOGS}/reporter.log"),
             BROKER: Command(argv, env, None, f"{LOGS}/lavinmq.log", restart=restart, after="etcd"),
         }
 

@@ -36,10 +36,11 @@ _AGAIN = 0.5  # seconds before a watch that was lost is begun again
 
 
 class Elections:
-    """What etcd's events come to. `noted`: what changed, in order: {"what", "revision", "words"}."""
+    """What etcd's events come to. `names`: of each node, by the address that it gives the others. `noted`: what
+    changed, in order: {"what", "revision", "words"}."""
 
-    def __init__(self, nodes: Sequence[str]) -> None:
-        self._nodes = nodes
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
         self._lock = threading.Lock()
         self._candidates: dict[str, tuple[int, str]] = {}  # key -> the revision that created it, node
         self._terms: dict[str, int] = {}  # node -> the newest revision that made it a candidate
@@ -73,7 +74,8 @@ class Elections:
         if value is None:
             self._candidates.pop(key, None)
         else:
-            node = value.removeprefix("tcp://").rpartition(":")[0]
+            address = value.removeprefix("tcp://").rpartition(":")[0]
+            node = self._names.get(address, address)
             self._candidates[key] = created, node
             self._terms[node] = max(created, self._terms.get(node, 0))
 
@@ -201,7 +203,8 @@ def _b64(value: str) -> str:
 
 
 if __name__ == "__main__":
-    _, path, name, *nodes = sys.argv
-    found = Elections(nodes)
+    _, path, name, *nodes = sys.argv  # each of these NAME=ADDRESS
+    addresses = dict(node.split("=", 1) for node in nodes)
+    found = Elections({address: node for node, address in addresses.items()})
     threading.Thread(target=keep_watching, args=(found,), daemon=True).start()
-    serve(path, lambda: asking(Node(name, nodes, found), found))
+    serve(path, lambda: asking(Node(name, [*addresses], found), found))

@@ -62,8 +62,17 @@ def test_the_command_lines(where: str, endpoints: str) -> None:
         after="etcd",
     )
     assert commands["reporter"].argv == (
-        "python3", "-B", "-m", "clusters.reporters.lavinmq", "/var/log/splitbrain/reporter.sock", "n2", *NODES,
+        "python3", "-B", "-m", "clusters.reporters.lavinmq", "/var/log/splitbrain/reporter.sock", "n2",
+        *(f"{node}={node}" for node in NODES),
     )  # fmt: skip
+
+
+def test_on_machines_that_have_no_names_for_one_another_addresses_do() -> None:
+    there = broker()
+    there.reach = {"n1": "10.0.0.1", "n2": "fd00::2", "n3": "10.0.0.3"}
+    commands = there.commands("n2", NODES)
+    assert "--clustering-advertised-uri=tcp://[fd00::2]:5679" in commands["broker"].argv
+    assert commands["reporter"].argv[5:] == ("n2", "n1=10.0.0.1", "n2=[fd00::2]", "n3=10.0.0.3")
 
 
 def test_its_id_is_its_name_so_that_the_in_sync_set_reads_as_names() -> None:

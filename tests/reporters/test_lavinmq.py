@@ -16,6 +16,7 @@ import pytest
 from clusters.reporters.lavinmq import Elections, Node, asking, watch
 
 NODES = ("n1", "n2", "n3")
+NAMES = {node: node for node in NODES}
 
 
 def b64(text: str) -> str:
@@ -39,8 +40,16 @@ def noted(elections: Elections) -> list[tuple[str, int, str]]:
     return [(one["what"], one["revision"], one["words"]) for one in elections.noted]
 
 
+def test_nodes_that_know_each_other_by_address_are_called_by_name() -> None:
+    elections = Elections({"10.0.0.2": "n2", "[fd00::3]": "n3"})
+    for event in (candidate("aa", "10.0.0.2", 3), delete("lavinmq/leader/aa", 4), candidate("bb", "[fd00::3]", 5)):
+        elections.take(event)
+    assert [words for _, _, words in noted(elections)] == ["n2, term 3", "nobody", "n3, term 5"]
+    assert (elections.leader, elections.term("n2"), elections.term("n3")) == ("n3", 3, 5)
+
+
 def test_the_first_candidate_leads_and_its_keys_revision_is_its_term() -> None:
-    elections = Elections(NODES)
+    elections = Elections(NAMES)
     for event in (
         candidate("aa", "n2", 3),
         put("lavinmq/isr", "n2", 4),
@@ -73,7 +82,7 @@ def test_the_first_candidate_leads_and_its_keys_revision_is_its_term() -> None:
 
 
 def test_a_candidate_that_comes_back_at_once_has_another_term() -> None:
-    elections = Elections(NODES)
+    elections = Elections(NAMES)
     elections.take(candidate("aa", "n1", 3))
     elections.take(delete("lavinmq/leader/aa", 4))
     elections.take(candidate("bb", "n1", 5))
@@ -115,7 +124,7 @@ def broker(path: Path, answers: dict[str, tuple[int, Any] | None]) -> Iterator[N
 
 @pytest.mark.parametrize(("status", "role", "term"), [(200, "leader", 3), (503, "follower", None)])
 def test_what_it_believes(tmp_path: Path, status: int, role: str, term: int | None) -> None:
-    elections = Elections(NODES)
+    elections = Elections(NAMES)
     elections.take(candidate("aa", "n2", 3))
     with broker(tmp_path / "s", {"/api/nodes": (status, [])}):
         view = Node("n2", NODES, elections, str(tmp_path / "s")).view()
@@ -125,26 +134,26 @@ def test_what_it_believes(tmp_path: Path, status: int, role: str, term: int | No
 
 def test_a_leader_whose_key_this_etcd_does_not_know_has_no_term(tmp_path: Path) -> None:
     with broker(tmp_path / "s", {"/api/nodes": (200, [])}):
-        assert Node("n2", NODES, Elections(NODES), str(tmp_path / "s")).view()["term"] is None
+        assert Node("n2", NODES, Elections(NAMES), str(tmp_path / "s")).view()["term"] is None
 
 
 def test_one_that_is_down_paused_or_odd_is_not_answered_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError):
-        Node("n2", NODES, Elections(NODES), str(tmp_path / "none")).view()
+        Node("n2", NODES, Elections(NAMES), str(tmp_path / "none")).view()
     with socket.socket(socket.AF_UNIX) as left_behind:
         left_behind.bind(str(tmp_path / "stale"))
     with pytest.raises(ConnectionRefusedError):
-        Node("n2", NODES, Elections(NODES), str(tmp_path / "stale")).view()
+        Node("n2", NODES, Elections(NAMES), str(tmp_path / "stale")).view()
     with broker(tmp_path / "odd", {"/api/nodes": (500, "")}), pytest.raises(ValueError, match="/api/nodes: 500"):
-        Node("n2", NODES, Elections(NODES), str(tmp_path / "odd")).view()
+        Node("n2", NODES, Elections(NAMES), str(tmp_path / "odd")).view()
     monkeypatch.setattr("clusters.reporters.lavinmq.control.__defaults__", (0.1,))
     with broker(tmp_path / "paused", {"/api/nodes": None}), pytest.raises(TimeoutError):
-        Node("n2", NODES, Elections(NODES), str(tmp_path / "paused")).view()
+        Node("n2", NODES, Elections(NAMES), str(tmp_path / "paused")).view()
 
 
 @pytest.mark.parametrize("names", [("ready", "unacked"), ("messages_ready", "messages_unacknowledged")])
 def test_what_its_queues_hold(tmp_path: Path, names: tuple[str, str]) -> None:
-    elections = Elections(NODES)
+    elections = Elections(NAMES)
     elections.take(candidate("aa", "n2", 3))
     elections.take(put("lavinmq/isr", "n3,n2", 4))
     queues = [{"name": "a", names[0]: 5, names[1]: 1}]
@@ -161,7 +170,7 @@ def test_what_its_queues_hold(tmp_path: Path, names: tuple[str, str]) -> None:
 
 
 def test_each_who_asks_is_told_of_each_change_once_also_of_a_broker_that_is_down(tmp_path: Path) -> None:
-    elections = Elections(NODES)
+    elections = Elections(NAMES)
     node = Node("n1", NODES, elections, str(tmp_path / "none"))
     elections.take(candidate("aa", "n1", 3))
     with asking(node, elections) as one:
@@ -208,7 +217,7 @@ def etcd(lines: list[dict[str, Any]], asked: list[Any]) -> Iterator[int]:
 
 
 def test_a_watch_that_is_begun_again_goes_on_where_it_was() -> None:
-    elections = Elections(NODES)
+    elections = Elections(NAMES)
     asked: list[Any] = []
     said: list[dict[str, Any]] = [
         {"result": {"header": {}, "created": True}},
@@ -226,7 +235,7 @@ def test_a_watch_that_is_begun_again_goes_on_where_it_was() -> None:
 
 
 def test_a_watch_of_what_is_forgotten_goes_on_from_what_is_not() -> None:
-    elections = Elections(NODES)
+    elections = Elections(NAMES)
     with etcd([{"result": {"canceled": True, "compact_revision": "40"}}], []) as port:
         watch(elections, port=port)
     assert elections.revision == 39
