@@ -83,7 +83,7 @@ def _rate(night: Night) -> small.Point:
         f"{night.day}: {share(night.rate)} of {plural(night.runs, 'run')} valid ({100 * low:.0f} to {100 * high:.0f} %)"
         + "".join(f", {other}" for other in others)
     )
-    return small.Point(night.day, night.rate, told, low, high, night.rate < 1)
+    return small.Point(night.day, night.rate, told, low, high, night.worst is not Verdict.VALID)
 
 
 def _counts(

@@ -14,7 +14,9 @@ from rich.text import Text
 from chaos.cli import options
 from chaos.cli.output import GLYPHS, out, print_json
 from chaos.model.errors import BadInput
+from chaos.model.verdict import Verdict
 from results.store import Store
+from results.suite_runs import suite_runs
 from results.tables.export import whole
 from results.tables.load import load
 from results.text import brief, length, plural, printable, share
@@ -62,9 +64,10 @@ def command(
 
     From the tables that `splitbrain ingest` makes: the share of valid runs with its interval, lost and duplicated
     messages, how soon the broker served again and failed over; since when something is wrong; and which runs are in no
-    figure, and why.
+    figure, and why. What the suites in STORE expected is taken for good: a control that fails as it is to fail.
     """
-    found = trends(load(store.path, tables), begin(since, datetime.now(UTC)), scenarios, brokers)
+    suites = suite_runs(store.path)
+    found = trends(load(store.path, tables), begin(since, datetime.now(UTC)), scenarios, brokers, suites)
     if html is not None:
         with whole(html) as file:
             file.write(draw(found).encode())
@@ -94,7 +97,7 @@ def _print(found: Trends) -> None:
 
 def _print_trend(console: Console, trend: Trend) -> None:
     glyph, _, colour = GLYPHS[trend.nights[-1].worst.to_json() if trend.nights else "not applicable"]
-    head = Text.assemble((glyph, f"bold {colour}"), " ", (printable(trend.scenario), "bold"), f"  {trend.on}")
+    head = Text.assemble((glyph, f"bold {colour}"), " ", (printable(trend.name), "bold"), f"  {trend.on}")
     console.print(head)
     if trend.total is not None:
         console.print(Text(_row(*HEADS), "bright_black"))
@@ -102,14 +105,19 @@ def _print_trend(console: Console, trend: Trend) -> None:
         if hidden > 1:
             console.print(Text(f"  and {plural(hidden, 'night')} before", "bright_black"))
         for night in trend.nights[hidden if hidden > 1 else 0 :]:
-            console.print(Text(_line(night), GLYPHS[night.worst.to_json()][2] if night.rate < 1 else ""))
+            console.print(Text(_line(night), "" if night.worst is Verdict.VALID else GLYPHS[night.worst.to_json()][2]))
         if len(trend.nights) > 1:
             console.print(Text(_line(trend.total)))
     if (trouble := trend.trouble) is not None:
-        since = f"{trouble.verdict} since {trouble.day}, {plural(trouble.nights, 'night')}"
+        word = trouble.verdict if trouble.expected is None else "not as expected"
+        since = f"{word} since {trouble.day}, {plural(trouble.nights, 'night')}"
         console.print(Text(f"  {glyph} {since}; first {trouble.run}", colour))
         before = "" if trouble.before is None else f"; before it {short(trouble.before)}"
         console.print(Text(f"    at commit {short(trouble.commit)}{before}"))
+        if trouble.expected is not None:
+            console.print(Text(f"    expected: {printable(trouble.expected)}"))
+    for words in trend.expected:
+        console.print(Text(f"  {glyph} as expected: {printable(words)}", colour))
     for why, number in Counter(one.why for one in trend.left_out).most_common():
         console.print(Text(f"  – {plural(number, 'run')} left out: {printable(why)}", "bright_black"))
 

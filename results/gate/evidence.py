@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
@@ -91,7 +91,7 @@ def evidence(run: SuiteRun, tables: Loaded) -> Evidence:
     lines = run.last
     kept = {line.run: line for line in lines.values() if line.run is not None}
     rows = _rows(tables, run, kept)
-    kinds, numbers = _verdicts(tables, run, kept, with_numbers=bool(measures))
+    kinds, numbers = shown(tables, kept, _where(run, kept), with_numbers=bool(measures))
     bit = _bit(tables, run, kept)
     rejected = {
         row["run"]: row["reason"]
@@ -136,14 +136,14 @@ def _rows(tables: Loaded, run: SuiteRun, kept: Mapping[str, Line]) -> dict[str, 
     return {row["run"]: row for row in found if row["run"] in kept}
 
 
-def _verdicts(
-    tables: Loaded, run: SuiteRun, kept: Mapping[str, Line], *, with_numbers: bool
+def shown(
+    tables: Loaded, kept: Collection[str], where: pc.Expression, *, with_numbers: bool
 ) -> tuple[Mapping[str, list[str]], Mapping[str, dict[str, float]]]:
-    """Of each run, its kinds of anomalies, and, where asked, its checkers' numbers, "checker.name"."""
+    """Of each of these runs, its kinds of anomalies, and, where asked, its checkers' numbers, "checker.name"."""
     columns = ["run", "checker", "kinds", *(["counts", "metrics"] if with_numbers else [])]
     kinds: dict[str, list[str]] = defaultdict(list)
     numbers: dict[str, dict[str, float]] = defaultdict(dict)
-    for row in tables.verdicts.to_arrow(columns, _where(run, kept)).to_pylist():
+    for row in tables.verdicts.to_arrow(columns, where).to_pylist():
         if row["run"] not in kept:
             continue
         kinds[row["run"]] += [f"{row['checker']}.{kind}" for kind, _ in row["kinds"] or ()]

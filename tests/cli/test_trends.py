@@ -87,7 +87,7 @@ def test_json_has_every_night(invoke: Invoke) -> None:
     assert trend["nights"][1]["recovery"] == {"median": 3673 * S, "worst": 3673 * S, "runs": 1}
     assert trend["trouble"] == {
         "day": "2026-11-03", "nights": 1, "run": "20261103-02-s1", "verdict": "invalid", "seed": 1, "commit": "c3",
-        "before": "c2",
+        "before": "c2", "expected": None,
     }  # fmt: skip
     assert trend["left_out"] == [{"run": "20261103-02-s3", "why": "it was still running, or cut off"}]
     assert said["rejected"] == [{"run": "torn", "why": "not the record of a run"}]
