@@ -147,7 +147,7 @@ def test_single_active_consumers_dead_letters_and_consumers_without_acknowledgem
         await until(lambda: counted(cluster, Counts(0, 0, 3, 3)))
 
     async def leaders_are_spread() -> bool:
-        return {cluster.leader(queue) for queue in (QUEUE, "q.dead", "q")} == set(cluster.nodes)
+        return {cluster.leader(queue) for queue in (QUEUE, LOCK, "q.dead", "q")} == set(cluster.nodes)
 
     async def these(took: list[str], wanted: list[str]) -> bool:
         return took == wanted
