@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import containers, gate, linearizability, overhead, prove, search, shrink, simulation
+from benchmarks import containers, gate, linearizability, overhead, prove, search, shrink, simulation, starts
 from benchmarks.machine import describe
 
 BENCHMARKS: dict[str, Callable[[], None]] = {
@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "linearizability": linearizability.main,
     "gate": gate.main,
     "containers": containers.main,
+    "starts": starts.main,
 }
 
 
