@@ -1,7 +1,7 @@
 """What is kept and shown: the store of runs, reports, and tables of many runs.
 
-    import results
-    results.load("splitbrain-runs").messages.to_pandas()
+import results
+results.load("splitbrain-runs").messages.to_pandas()
 """
 
 from __future__ import annotations

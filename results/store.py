@@ -27,6 +27,7 @@ from typing import Any
 from chaos.model import history_file
 from chaos.model.errors import BadInput, SplitbrainError, nearest
 from chaos.model.history import History
+from chaos.model.history_pieces import PARQUET_SUFFIX, STREAM_SUFFIX
 
 DEFAULT = "splitbrain-runs"
 LATEST = "latest"
@@ -77,8 +78,8 @@ class RunDirectory:
         self.schedule = path / "schedule.json"
         self.ledger = path / "ledger.jsonl"
         self.versions = path / "versions.json"
-        self.stream = path / f"history{history_file.STREAM_SUFFIX}"
-        self.parquet = path / f"history{history_file.PARQUET_SUFFIX}"
+        self.stream = path / f"history{STREAM_SUFFIX}"
+        self.parquet = path / f"history{PARQUET_SUFFIX}"
         self.nodes = path / "nodes"
         self.verdict = path / "verdict.json"
         self.junit = path / "junit.xml"

@@ -15,7 +15,7 @@ from chaos.cli.check_all import PROCESS, every_run
 from chaos.cli.output import exit_code, out, print_json, print_verdict
 from chaos.model import registry
 from chaos.model.errors import BadHistory, BadInput, did_you_mean
-from chaos.model.history_file import PARQUET_SUFFIX, STREAM_SUFFIX
+from chaos.model.history_pieces import PARQUET_SUFFIX, STREAM_SUFFIX
 from chaos.model.settings import BadKey, Setting, duration, resolve, size
 from checkers.run import check_all
 from results.checking import apart

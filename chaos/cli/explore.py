@@ -196,9 +196,7 @@ def _print_found(console: Console, found: Found) -> None:
     where = f"{plural(found.seeds, 'seed')}, first {found.first}"
     run = "" if found.run is None else f"  run {found.run}"
     console.print(
-        Text.assemble(
-            (f"  {failure.name}", "red"), _under(failure.shape), (f"  {where}{run}", "bright_black")
-        )
+        Text.assemble((f"  {failure.name}", "red"), _under(failure.shape), (f"  {where}{run}", "bright_black"))
     )
     console.print(f"      {printable(failure.message)}", markup=False)
 

@@ -43,7 +43,9 @@ _SCENARIO = (
     click.option("--image", metavar="NAME", help="An image that is here, to make containers of."),
     click.option("--node", metavar="USER@HOST:PORT", multiple=True, help="A host over SSH; one for each node."),
     click.option("--inventory", metavar="FILE", help="A file of hosts over SSH."),
-    click.option("--address", metavar="URL", multiple=True, help="A node of a broker of your own: amqp[s]://HOST/VHOST."),
+    click.option(
+        "--address", metavar="URL", multiple=True, help="A node of a broker of your own: amqp[s]://HOST/VHOST."
+    ),
     click.option("--container", metavar="A,B", multiple=True, help="Containers of yours that run, one for each node."),
     click.option("--nodes", metavar="N", help="How many nodes."),
     click.option("--nemesis", metavar="A,B", help='What hurts the cluster, joined with commas; "none" for no faults.'),

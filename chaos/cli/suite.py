@@ -123,7 +123,7 @@ def command(
 
 
 def _shard(text: str | None) -> tuple[int, int]:
-    """"2/4" as numbers."""
+    """ "2/4" as numbers."""
     if text is None:
         return 1, 1
     found = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)

@@ -15,6 +15,7 @@ from chaos.formats.write import write_csv, write_edn, write_jsonl
 from chaos.model import history_file
 from chaos.model.errors import BadHistory, BadInput, did_you_mean
 from chaos.model.history import History
+from chaos.model.history_pieces import PARQUET_SUFFIX, STREAM_SUFFIX
 
 # Format: the ends of file names that stand for it.
 FORMATS = {
@@ -22,8 +23,8 @@ FORMATS = {
     "jsonl": (".jsonl", ".ndjson", ".json"),
     "csv": (".csv", ".tsv"),
     "log": (".log", ".txt"),
-    "parquet": (history_file.PARQUET_SUFFIX,),
-    "arrows": (history_file.STREAM_SUFFIX,),
+    "parquet": (PARQUET_SUFFIX,),
+    "arrows": (STREAM_SUFFIX,),
 }
 
 

@@ -7,8 +7,6 @@ may have happened.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,14 +14,11 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from chaos.model.errors import BadHistory
-from chaos.model.history import SCHEMA, SCHEMA_VERSION, Columns, History, to_table
+from chaos.model.history import SCHEMA, Columns, History, to_table
+from chaos.model.history_pieces import END, opened
 from chaos.model.op import CONTROLLER, INFO
 
-STREAM_SUFFIX = ".arrows"
-PARQUET_SUFFIX = ".parquet"
-END = "end"
 _BUFFER = 1 << 18
-_BATCH = 1 << 16  # rows that are read at a time
 
 
 class HistoryWriter:
@@ -57,35 +52,14 @@ def read(path: Path | str, fs: pafs.FileSystem | None = None, told: str = "") ->
     A stream without its end marker gives what can be read, with `cut` saying why it is not whole. Raises BadHistory for
     a file that is no history at all, is of a version that this one does not read, or breaks the rules of histories.
     """
-    columns = Columns()
     try:
-        return columns.history(into(columns, batches(path, fs))).validate()
+        with opened(path, fs) as pieces:
+            columns = Columns()
+            for rows in pieces.read():
+                columns.add(rows)
+            return columns.history(pieces.cut).validate()
     except BadHistory as error:
         raise BadHistory(f"{told or path}: {error}") from error
-
-
-Batches = Generator[pa.Table, None, str | None]  # in the end: why the history is not whole
-
-
-def batches(path: Path | str, fs: pafs.FileSystem | None = None, only: Sequence[str] = ()) -> Batches:
-    """The rows of a history, some at a time, in their order; `only` these columns of them. Raises BadHistory as `read`
-    does, but for rules, which are about all rows."""
-    try:
-        with (fs or pafs.LocalFileSystem()).open_input_file(str(path)) as file:
-            return (yield from (_of_parquet if str(path).endswith(PARQUET_SUFFIX) else _of_stream)(file, only))
-    except OSError as error:
-        why = os.strerror(error.errno) if error.errno else error  # Arrow has more to say than people ask for
-        raise BadHistory(f"cannot be read: {why}") from error
-
-
-def into(columns: Columns, rows: Batches) -> str | None:
-    """Add all rows. Returns why the history is not whole."""
-    while True:
-        try:
-            columns.add(next(rows))
-        except StopIteration as end:
-            cut: str | None = end.value
-            return cut
 
 
 def write_parquet(history: History, path: Path) -> None:
@@ -97,52 +71,3 @@ def write_parquet(history: History, path: Path) -> None:
     aside = path.with_suffix(path.suffix + ".part")
     pq.write_table(table.replace_schema_metadata(metadata), aside, compression="zstd")
     aside.replace(path)
-
-
-def _of_parquet(file: pa.NativeFile, only: Sequence[str]) -> Batches:
-    try:
-        schema = pq.read_schema(file)
-        _of_our_version(schema)
-        coded = [name for name in ("f", "key", "node", "error") if name in schema.names]
-        for batch in pq.ParquetFile(file, read_dictionary=coded).iter_batches(_BATCH, columns=list(only) or None):
-            yield pa.Table.from_batches([batch])
-    except pa.ArrowException as error:
-        raise BadHistory(f"not a Parquet file that can be read: {error}") from error
-    cut = (schema.metadata or {}).get(b"splitbrain.cut")
-    return cut.decode() if cut else None
-
-
-def _of_stream(file: pa.NativeFile, only: Sequence[str]) -> Batches:
-    def some(table: pa.Table) -> pa.Table:
-        return table.select(list(only)) if only else table
-
-    rows, problem = 0, ""
-    last: list[pa.RecordBatch] = []  # what is not added yet: the writer's batches are small, and the last has the mark
-    try:
-        reader = pa.ipc.open_stream(file)
-    except (pa.ArrowException, OSError) as error:
-        raise BadHistory(f"not a history: {error}") from error
-    _of_our_version(reader.schema)
-    try:
-        for batch in reader:
-            if sum(map(len, last)) >= _BATCH and len(batch):
-                yield some(pa.Table.from_batches(last))
-                last = []
-            last.append(batch)
-            rows += len(batch)
-    except (pa.ArrowException, OSError) as error:
-        problem = f", where a batch is broken ({error})"
-    table = pa.Table.from_batches(last, reader.schema)
-    end = table.num_rows - 1
-    if end >= 0 and table.column("f")[end].as_py() == END and table.column("value")[end].as_py() == rows - 1:
-        yield some(table.slice(0, end))
-        return None
-    yield some(table)
-    ends = f"it ends after {rows} ops without its end marker{problem}"
-    return f"{ends}: the controller was stopped before it could finish"
-
-
-def _of_our_version(schema: pa.Schema) -> None:
-    version = (schema.metadata or {}).get(b"splitbrain.schema", b"none").decode()
-    if version != str(SCHEMA_VERSION):
-        raise BadHistory(f"history schema {version}; this version reads {SCHEMA_VERSION}")

@@ -1,40 +1,59 @@
-"""A history read piece by piece, held to the rules as it goes: for one that need not fit in memory.
+"""A history read piece by piece: an Arrow stream or Parquet, from any place that Arrow can open.
 
-The same files as `chaos.model.history_file`, from any place that Arrow can open.
+For all who read one: one that need not fit in memory, and the whole of one (`chaos.model.history_file`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from chaos.model.errors import BadHistory
-from chaos.model.history import NONE, SCHEMA, SCHEMA_VERSION, Ints
-from chaos.model.history_file import END
-from chaos.model.op import INVOKE
+from chaos.model.history import SCHEMA, SCHEMA_VERSION
 
+STREAM_SUFFIX = ".arrows"
+PARQUET_SUFFIX = ".parquet"
+END = "end"  # f of the row that a whole stream ends with; its value is the number of rows before it
+ROWS = 1 << 16  # of a piece, about
 READ = frozenset({"1"})  # schema versions of histories that are still read
 assert str(SCHEMA_VERSION) in READ
-ROWS = 1 << 16  # of a piece
-_REQUIRED = [field.name for field in SCHEMA if not field.nullable]
+_CODED = ("f", "key", "node", "error")  # text of few words
+
+
+@contextmanager
+def opened(path: Path | str, fs: pafs.FileSystem | None = None, only: Sequence[str] = ()) -> Iterator[Pieces]:
+    """A history's file; `fs`: where it is, if not here. Raises BadHistory where it cannot be read, or as `Pieces`."""
+    try:
+        with (fs or pafs.LocalFileSystem()).open_input_file(str(path)) as file:
+            yield Pieces(file, str(path).endswith(PARQUET_SUFFIX), only)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else error  # Arrow has more to say than people ask for
+        raise BadHistory(f"cannot be read: {why}") from error
 
 
 class Pieces:
     """A history's file, open. `cut`, once all was read: why it is not whole, or None. `groups`: how many parts of it
     can be read each by itself."""
 
-    def __init__(self, file: pa.NativeFile, parquet: bool) -> None:
-        """Raises BadHistory for a file that is no history, or of a version that is not read."""
+    def __init__(self, file: pa.NativeFile, parquet: bool, only: Sequence[str] = ()) -> None:
+        """`only`: the columns that are wanted. Raises BadHistory for a file that is no history, or of a version that is
+        not read."""
         self.cut: str | None = None
         self.groups = 1
+        self._columns = list(only or SCHEMA.names)
         self._parquet: pq.ParquetFile | None = None
         try:
             if parquet:
-                self._parquet = pq.ParquetFile(file)
-                schema, self.groups = self._parquet.schema_arrow, self._parquet.num_row_groups
+                about = pq.read_metadata(file)
+                coded = [name for name in about.schema.names if name in _CODED]
+                self._parquet = pq.ParquetFile(file, metadata=about, read_dictionary=coded)
+                schema, self.groups = self._parquet.schema_arrow, about.num_row_groups
             else:
                 self._stream = pa.ipc.open_stream(file)
                 schema = self._stream.schema
@@ -50,112 +69,53 @@ class Pieces:
         if parquet and (cut := metadata.get(b"splitbrain.cut")):
             self.cut = cut.decode()
 
-    def read(self, first: int = 0, last: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Its rows in order, in batches of `SCHEMA`; of the groups from `first` to before `last` only. Raises
-        BadHistory where they cannot be read."""
+    def read(self, first: int = 0, last: int | None = None) -> Iterator[pa.Table]:
+        """Its rows in order, some at a time, text coded where the file has it so; of the groups from `first` to before
+        `last` only. Raises BadHistory where they cannot be read."""
+        if self._parquet is None:
+            yield from self._of_stream()
+            return
+        groups = list(range(first, self.groups if last is None else last))
         try:
-            if self._parquet is None:
-                yield from self._of_stream()
-                return
-            groups = list(range(first, self.groups if last is None else last))
-            for batch in self._parquet.iter_batches(ROWS, row_groups=groups, columns=SCHEMA.names):
-                yield from _cast(batch)
+            for batch in self._parquet.iter_batches(ROWS, row_groups=groups, columns=self._columns):
+                yield pa.Table.from_batches([batch])
         except (pa.ArrowException, OSError) as error:
             raise BadHistory(f"cannot be read: {_short(error)}") from error
 
-    def _of_stream(self) -> Iterator[pa.RecordBatch]:
+    def _of_stream(self) -> Iterator[pa.Table]:
         """A stream without its end marker, or with a broken batch, is read as far as it goes."""
-        rows, problem, ended = 0, "", False
-        while True:
-            try:
-                batch = self._stream.read_next_batch()
-            except StopIteration:
-                break
-            except (pa.ArrowException, OSError) as error:
-                problem = f", where a batch is broken ({_short(error)})"
-                break
-            last = batch.num_rows - 1
-            ended = last >= 0 and batch["f"][last].as_py() == END and batch["value"][last].as_py() == rows + last
-            rows += batch.num_rows
-            yield from _cast(batch.slice(0, last) if ended else batch)
-        if not ended:
+        rows, problem = 0, ""
+        kept: list[pa.RecordBatch] = []  # a writer's batches are small, and the last has the mark
+        try:
+            for batch in self._stream:
+                if sum(map(len, kept)) >= ROWS and len(batch):
+                    yield pa.Table.from_batches(kept).select(self._columns)
+                    kept = []
+                kept.append(batch)
+                rows += len(batch)
+        except (pa.ArrowException, OSError) as error:
+            problem = f", where a batch is broken ({_short(error)})"
+        last = pa.Table.from_batches(kept, self._stream.schema)
+        end = last.num_rows - 1
+        if end >= 0 and last["f"][end].as_py() == END and last["value"][end].as_py() == rows - 1:
+            last = last.slice(0, end)
+        else:
             self.cut = (
                 f"it ends after {rows} ops without its end marker{problem}: the controller was stopped before it could "
                 "finish"
             )
+        yield last.select(self._columns)
 
 
-def _cast(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def plain(rows: pa.Table) -> pa.RecordBatch:
+    """Rows as one batch of `SCHEMA`, to the letter. Raises BadHistory where they are of other types."""
     try:
-        table = pa.Table.from_batches([batch]).select(SCHEMA.names).cast(SCHEMA)
+        (batch,) = rows.cast(SCHEMA).combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], SCHEMA)]
     except (pa.ArrowException, ValueError) as error:
-        raise BadHistory(f"not the columns of a history: {error}") from error
-    yield from table.to_batches(ROWS)
+        raise BadHistory(f"not the columns of a history: {_short(error)}") from error
+    return batch
 
 
 def _short(error: Exception) -> str:
     """What was wrong, in a line, without Arrow's own names for where."""
     return " ".join(str(error).split())[:300]
-
-
-class Rules:
-    """Holds the batches of a history to the rules that `History.validate` has, and remembers no more of it than the
-    invocations that wait for a completion. `rows`: how many; `first`, `last`: indices; `begun`, `ended`: times."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.first = self.last = self.begun = self.ended = 0
-        self._open = np.zeros((3, 0), dtype=np.int64)  # index, code of f, process; in order
-        self._codes: dict[str, int] = {}
-
-    def take(self, batch: pa.RecordBatch) -> None:
-        """The next batch. Raises BadHistory naming the first op that breaks a rule."""
-        if not batch.num_rows:
-            return
-        for name in _REQUIRED:
-            if batch[name].null_count:
-                raise BadHistory(f"history: an op without {name}")
-        index, time, process, type_, op = (
-            np.asarray(batch[name].cast(pa.int64()).fill_null(NONE).to_numpy(zero_copy_only=False))
-            for name in ("index", "time", "process", "type", "op")
-        )
-        before, then = (self.last, self.ended) if self.rows else (int(index[0]) - 1, int(time[0]))
-        for bad, problem in (
-            (np.diff(index, prepend=before) <= 0, "its index is not above the one before"),
-            (np.diff(time, prepend=then) < 0, "its time is before that of the op before it"),
-            ((type_ < 0) | (type_ > 3), "its type is none of invoke, ok, fail, info"),
-            ((type_ == INVOKE) & (op != NONE), "an invocation cannot complete another op"),
-        ):
-            if bad.any():
-                raise BadHistory(f"history: op {int(index[np.flatnonzero(bad)[0]])}: {problem}")
-        if not self.rows:
-            self.first, self.begun = int(index[0]), int(time[0])
-        self.rows += len(index)
-        self.last, self.ended = int(index[-1]), int(time[-1])
-        self._pair(index, self._coded(batch["f"]), process, type_, op)
-
-    def _coded(self, words: pa.Array) -> Ints:
-        coded = words.dictionary_encode()
-        codes = [self._codes.setdefault(word, len(self._codes)) for word in coded.dictionary.to_pylist()]
-        return np.asarray(np.asarray(codes, dtype=np.int64)[coded.indices.to_numpy(zero_copy_only=False)])
-
-    def _pair(self, index: Ints, f: Ints, process: Ints, type_: Ints, op: Ints) -> None:
-        begun = type_ == INVOKE
-        waiting = np.concatenate([self._open, np.stack([index[begun], f[begun], process[begun]])], axis=1)
-        ends = np.flatnonzero(op != NONE)
-        # one that waits for ever, so that there is always one to look at
-        guarded = np.concatenate([waiting, np.full((3, 1), np.iinfo(np.int64).max)], axis=1)
-        at = np.searchsorted(waiting[0], op[ends])
-        known = guarded[0, at] == op[ends]
-        again = np.ones(len(ends), dtype=np.bool_)
-        again[np.unique(at, return_index=True)[1]] = False
-        for bad, problem in (
-            (~known | again, "it completes op {of}, which does not wait for it: there is none, or it was completed"),
-            (op[ends] >= index[ends], "it completes an op that comes after it"),
-            (guarded[1, at] != f[ends], "it completes an op of another kind (f)"),
-            (guarded[2, at] != process[ends], "it completes an op of another process"),
-        ):
-            if bad.any():
-                row = ends[np.flatnonzero(bad)[0]]
-                raise BadHistory(f"history: op {int(index[row])}: {problem.format(of=int(op[row]))}")
-        self._open = np.delete(waiting, at, axis=1)

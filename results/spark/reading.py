@@ -12,7 +12,8 @@ import pyarrow.dataset as ds
 
 from chaos.model.errors import BadHistory, BadInput, SplitbrainError
 from chaos.model.history import SCHEMA
-from chaos.model.history_pieces import ROWS, Pieces, Rules
+from chaos.model.history_pieces import ROWS, opened, plain
+from chaos.model.history_rules import Rules
 from results.tables.manifest import filesystem
 from results.tables.record import describe
 from results.tables.schema import TABLES
@@ -71,12 +72,9 @@ def _facts(piece: dict[str, Any]) -> dict[str, Any]:
         raise BadInput(f"the run has no history: it ended before anything was recorded{why}")
     rules = Rules()
     try:
-        with fs.open_input_file(f"{path}/{history}") as file:
-            pieces = Pieces(file, history.endswith(".parquet"))
-            for batch in pieces.read():
-                rules.take(batch)
-    except OSError as error:
-        raise BadHistory(f"{history}: cannot be read: {error}") from None
+        with opened(f"{path}/{history}", fs) as pieces:
+            for some in pieces.read():
+                rules.take(plain(some))
     except BadHistory as error:
         raise BadHistory(f"{history}: {error}") from None
     counted = {name: getattr(rules, name) for name in ("rows", "first", "last", "begun", "ended")}
@@ -100,15 +98,14 @@ def completions(piece: dict[str, Any]) -> Iterator[pa.RecordBatch]:
 def _history(piece: dict[str, Any]) -> Iterator[pa.RecordBatch]:
     fs, root = filesystem(piece["store"])
     try:
-        with fs.open_input_file(f"{root}/{piece['run']}/{piece['history']}") as file:
-            pieces = Pieces(file, piece["history"].endswith(".parquet"))
+        with opened(f"{root}/{piece['run']}/{piece['history']}", fs) as pieces:
             left = piece["rows"]  # a stream that still grew is read as far as it was looked at
-            for batch in pieces.read(piece["group"], piece["groups"]):
-                yield batch.slice(0, left)
-                left -= batch.num_rows
+            for some in pieces.read(piece["group"], piece["groups"]):
+                yield plain(some.slice(0, left))
+                left -= some.num_rows
                 if left <= 0:
                     break
-    except (OSError, BadHistory) as error:
+    except BadHistory as error:
         raise SplitbrainError(f"{piece['run']}: changed while it was read ({error}): run it again") from None
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from chaos.model.history import SCHEMA, Columns, History
-from chaos.model.history_file import batches, into
+from chaos.model.history_pieces import opened
 from chaos.model.op import INFO
 from checkers.split import EVERYWHERE, Split, keys, places, witnesses
 from results.checking import judge
@@ -56,7 +56,9 @@ def scatter(piece: dict[str, Any]) -> Rows:
     wanted = judge.asked(piece["store"], piece["run"])
     fs, folder, name = judge.history_path(piece["store"], piece["run"])
     light = Columns(LOOKED_AT)
-    cut = into(light, batches(f"{folder}/{name}", fs, LOOKED_AT))
+    with opened(f"{folder}/{name}", fs, LOOKED_AT) as pieces:
+        for table in pieces.read():
+            light.add(table)
     run = light.history()
     routes = []
     if judge.parted(wanted, Split.MESSAGE):
@@ -64,12 +66,15 @@ def scatter(piece: dict[str, Any]) -> Rows:
     if judge.parted(wanted, Split.KEY) and (many := keys(run)) > 1:
         routes.append(Route(run, Split.KEY, min(many, piece["parts"])))
     del run
+    if not routes:
+        return
     at = 0
-    for table in batches(f"{folder}/{name}", fs) if routes else ():
-        for route in routes:
-            for part, rows in route.send(table, at):
-                yield from _labelled(rows, piece["n"], route.split, part, cut)
-        at += len(table)
+    with opened(f"{folder}/{name}", fs) as again:
+        for table in again.read():
+            for route in routes:
+                for part, rows in route.send(table, at):
+                    yield from _labelled(rows, piece["n"], route.split, part, pieces.cut)
+            at += len(table)
 
 
 def gather(sent: Rows) -> Iterator[tuple[tuple[int, Split, int], str | None, Rows]]:

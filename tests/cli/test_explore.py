@@ -218,9 +218,7 @@ def test_all_runs_can_be_asked_for_later(invoke: Invoke, store: Store) -> None:
 
 
 def test_none_is_kept_where_none_is_asked(invoke: Invoke, store: Store) -> None:
-    done = json.loads(
-        invoke(*UNSOUND, "--seeds", "6..6", "--jobs", "1", "--keep", "none", "--json", code=1).stdout
-    )
+    done = json.loads(invoke(*UNSOUND, "--seeds", "6..6", "--jobs", "1", "--keep", "none", "--json", code=1).stdout)
     assert {failure["run"] for failure in done["failures"]} == {None}
     assert store.runs() == []
     text = invoke(*UNSOUND, "--seeds", "6..6", "--jobs", "1", "--keep", "none", "--resume", code=1).stdout

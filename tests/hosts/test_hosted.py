@@ -127,8 +127,12 @@ def rule(direction: str, peer: int, ports: list[int] | None = None) -> dict[str,
             {
                 "n1": {
                     "rules": [
-                        rule("in", 2), rule("in", 3), rule("out", 254, [5672]), rule("in", 254, [5672]),
-                        rule("out", 2), rule("out", 3),
+                        rule("in", 2),
+                        rule("in", 3),
+                        rule("out", 254, [5672]),
+                        rule("in", 254, [5672]),
+                        rule("out", 2),
+                        rule("out", 3),
                     ]
                 }
             },
