@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from chaos.kernel.clock import MILLISECOND, SECOND
-from chaos.model.schedule import CLOCK, MEMBERS
+from chaos.model.schedule import CLOCK, MEMBERS, TRANSFER
 from chaos.model.settings import Setting, duration, integer
 from clusters.agent.link import FOLDER
 from clusters.base import KEY_VALUE, LOCK, PLAIN, Cluster, QueueOptions, Setup
@@ -15,7 +15,7 @@ from clusters.brokers.base import BROKER, CLIENTS, REPORTER, Broker, Command, Qu
 from clusters.brokers.etcd_client import EtcdClient, open_client
 from clusters.hosted import hosted
 from clusters.hosts.base import Bare, File, Image
-from clusters.reporters.etcd import PORT, SCOPE
+from clusters.reporters.etcd import HAND_OVER, PORT, SCOPE
 
 PEERS = 2380
 PROGRAM = "etcd"
@@ -51,7 +51,11 @@ class Etcd(Broker):
     needs: ClassVar[Mapping[str, str]] = {PROGRAM: "the broker"}
     unable: ClassVar[Mapping[str, str]] = {
         CLOCK: NO_CLOCK,
-        **dict.fromkeys(MEMBERS, "an etcd that joins again has to be started in another way than it was"),
+        **{
+            verb: "an etcd that joins again has to be started in another way than it was"
+            for verb in MEMBERS
+            if verb != TRANSFER
+        },
     }
     exits: ClassVar[Mapping[str, str]] = {"exit code 1": "it gave up, and its log says why", "exit code 2": "a panic"}
     never_normal: ClassVar[re.Pattern[str]] = NEVER_NORMAL
@@ -116,6 +120,9 @@ class Etcd(Broker):
             data=(HOME,),
             users=(USER,),
         )
+
+    def membership(self, verb: str, node: str, nodes: Sequence[str]) -> Mapping[str, Any]:
+        return {"asks": HAND_OVER}
 
     def refuses(self, version: str) -> str | None:
         if version.startswith(f"etcd {self.release}."):

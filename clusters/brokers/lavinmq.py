@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from chaos.kernel.clock import MILLISECOND, SECOND
-from chaos.model.schedule import CLOCK, MEMBERS
+from chaos.model.schedule import CLOCK, MEMBERS, TRANSFER
 from chaos.model.settings import Setting, choice, duration
 from clusters.base import PLAIN, QUEUE, Cluster, QueueOptions, Setup
 from clusters.brokers import etcd
@@ -18,6 +18,7 @@ from clusters.brokers.amqp import AmqpClient, close_connection, doubtful, open_c
 from clusters.brokers.base import BROKER, CLIENTS, REPORTER, Broker, Command, QueueState
 from clusters.hosted import hosted
 from clusters.hosts.base import Bare, File, Image
+from clusters.reporters.etcd import HAND_OVER
 from clusters.reporters.etcd import PORT as ETCD_PORT
 
 PORT = 5672
@@ -51,7 +52,8 @@ class Lavinmq(Broker):
     needs: ClassVar[Mapping[str, str]] = {PROGRAM: "the broker", etcd.PROGRAM: "for the broker to be elected in"}
     unable: ClassVar[Mapping[str, str]] = {
         CLOCK: "a LavinMQ follower does not say what time it believes it is, so nobody could see that its clock is off",
-        **dict.fromkeys(MEMBERS, "whoever runs with LavinMQ's etcd is of its cluster, and no command moves the lead"),
+        **{verb: "whoever runs with LavinMQ's etcd is of its cluster" for verb in MEMBERS if verb != TRANSFER},
+        f"{TRANSFER}.to": "whoever stood next leads next: let targets be the leader",
     }
     exits: ClassVar[Mapping[str, str]] = {
         "exit code 1": "an exception that nobody caught, or no etcd that it could ask",
@@ -152,6 +154,9 @@ class Lavinmq(Broker):
             maker="Debian has no package of it; install its maker's, as https://lavinmq.com/documentation says, or put "
             f"{PROGRAM} into /usr/local/bin",
         )
+
+    def membership(self, verb: str, node: str, nodes: Sequence[str]) -> Mapping[str, Any]:
+        return {"asks": HAND_OVER}
 
     def refuses(self, version: str) -> str | None:
         return None if version.startswith("LavinMQ 2.") else "only LavinMQ 2.x is known here; name an image of that"

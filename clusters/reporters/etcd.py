@@ -22,7 +22,9 @@ from clusters.reporters.server import Answer, serve
 PORT = 2379
 SCOPE = "etcd"  # of its views: there is one leader for all keys
 PATIENCE = 2.0  # seconds that etcd may take for an answer
+HANDED = 15.0  # that it may take to hand over
 NOBODY = "0"
+HAND_OVER = "transfer"  # a question, with a tab and to whom, if that matters
 
 _ROLES = {
     "StateLeader": "leader", "StateFollower": "follower",
@@ -42,17 +44,18 @@ class Member:
 
     def raft(self) -> Mapping[str, Any]:
         """One state of its Raft node: id, term, lead (hex; 0: nobody), raftState, applied..."""
-        found = self._ask("GET", "/debug/vars").get("raft.status")
+        found = self.ask("GET", "/debug/vars").get("raft.status")
         if not isinstance(found, dict):
             raise ValueError("etcd does not run its Raft node yet")
         return found
 
     def members(self) -> dict[int, str]:
         """The members that have come up and said so, as this one knows: id -> name."""
-        found = self._ask("POST", "/v3/cluster/member/list", {}).get("members", [])
+        found = self.ask("POST", "/v3/cluster/member/list", {}).get("members", [])
         return {int(member["ID"]): member["name"] for member in found if member.get("clientURLs")}
 
-    def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+    def ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """What it answers to one request, which is JSON."""
         try:
             self._connection.request(method, path, None if body is None else json.dumps(body))
             answer = self._connection.getresponse()
@@ -83,6 +86,25 @@ def cluster(member: Member) -> dict[str, Any]:
     return {"running": sorted(known.values()) if led else []}
 
 
+def transfer(member: Member, to: str) -> dict[str, Any]:
+    """Have it hand over what it leads, to the member of that name ("": to whoever has most of the log). What came of
+    that: {done: in words, failed: why it may be asked for again}; nothing of either, where there is nothing to do."""
+    before = member.raft()
+    names, own = member.members(), int(before["id"], 16)
+    others = {number: one for key, one in before.get("progress", {}).items() if (number := int(key, 16)) != own}
+    able = [number for number in others if not to or names.get(number) == to]
+    if _ROLES.get(before["raftState"]) != "leader" or not able:
+        return {"done": [], "failed": []}
+    most = max(able, key=lambda number: int(others[number]["match"]))
+    try:
+        member.ask("POST", "/v3/maintenance/transfer-leadership", {"targetID": str(most)})
+        after = member.raft()
+    except (OSError, ValueError) as error:
+        return {"done": [], "failed": [str(error)]}
+    now = names.get(int(after["lead"], 16), "nobody")
+    return {"done": [f"{names.get(own)} led term {before['term']}, {now} leads term {after['term']}"], "failed": []}
+
+
 @contextmanager
 def asking() -> Iterator[Answer]:
     """Answers for the member on this node."""
@@ -93,6 +115,9 @@ def asking() -> Iterator[Answer]:
                 return {"process": "broker", "views": [view(member)]}
             if question == "cluster":
                 return {"process": "broker", **cluster(member)}
+            if question.startswith(HAND_OVER):
+                with closing(Member(patience=HANDED)) as patient:
+                    return {"process": "broker", **transfer(patient, question.removeprefix(HAND_OVER).strip())}
             raise ValueError(f"unknown question: {question}")
 
         yield answer

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from clusters.reporters.etcd import NOBODY, PORT, Member
+from clusters.reporters.etcd import HAND_OVER, HANDED, NOBODY, PORT, Member
 from clusters.reporters.server import Answer, serve
 
 PREFIX = "lavinmq"
@@ -32,6 +32,8 @@ LEADER, IN_SYNC = f"{PREFIX}/leader/", f"{PREFIX}/isr"
 ALL = "*"  # the scope of views that hold for every queue
 CONTROL = "/tmp/lavinmqctl.sock"
 PATIENCE = 2.0  # seconds that the broker may take to say whether it leads
+_LOOK = 0.05  # seconds between looks for who leads next
+_BY_AGE = {"sort_order": "ASCEND", "sort_target": "CREATE"}
 _AGAIN = 0.5  # seconds before a watch that was lost is begun again
 
 
@@ -74,10 +76,17 @@ class Elections:
         if value is None:
             self._candidates.pop(key, None)
         else:
-            address = value.removeprefix("tcp://").rpartition(":")[0]
-            node = self._names.get(address, address)
+            node = self._called(value)
             self._candidates[key] = created, node
             self._terms[node] = max(created, self._terms.get(node, 0))
+
+    def name(self, entry: Mapping[str, Any]) -> str:
+        """Whose key a candidate's is."""
+        return self._called(_text(entry["value"]))
+
+    def _called(self, value: str) -> str:
+        address = value.removeprefix("tcp://").rpartition(":")[0]
+        return self._names.get(address, address)
 
     def _note(self, what: str, revision: int, words: str) -> None:
         self.noted.append({"what": what, "revision": revision, "words": words})
@@ -102,6 +111,17 @@ def watch(elections: Elections, host: str = "127.0.0.1", port: int = PORT) -> No
                     elections.take(event)
         except http.client.HTTPException as error:
             raise ConnectionError(f"watch: {error or type(error).__name__}") from None
+
+
+def first(member: Member) -> Mapping[str, Any] | None:
+    """The key of the candidate that has come first, which leads; None where nobody stands."""
+    asked = {"key": _b64(LEADER), "range_end": _b64(LEADER[:-1] + "0"), "limit": 1, **_BY_AGE}
+    found: list[dict[str, Any]] = member.ask("POST", "/v3/kv/range", asked).get("kvs", [])
+    return found[0] if found else None
+
+
+def _term(entry: Mapping[str, Any]) -> int:
+    return int(entry["create_revision"])
 
 
 def keep_watching(elections: Elections) -> None:
@@ -136,6 +156,19 @@ class Node:
 
     def __init__(self, name: str, nodes: Sequence[str], elections: Elections, path: str = CONTROL) -> None:
         self._name, self._nodes, self._elections, self._path = name, nodes, elections, path
+
+    def transfer(self, member: Member) -> dict[str, Any]:
+        """Take the lead from it in etcd, whose words those of `etcd.transfer` are: there its lease is revoked, and with
+        that its key is gone. Nothing is asked of the broker."""
+        before = first(member)
+        if before is None or self._elections.name(before) != self._name:
+            return {"done": [], "failed": []}
+        member.ask("POST", "/v3/lease/revoke", {"ID": before["lease"]})
+        end = time.monotonic() + HANDED
+        while (after := first(member)) is None and time.monotonic() < end:
+            time.sleep(_LOOK)
+        leads = "nobody leads" if after is None else f"{self._elections.name(after)} leads term {_term(after)}"
+        return {"done": [f"{self._name} led term {_term(before)}, {leads}"], "failed": []}
 
     def view(self) -> dict[str, Any]:
         """What it believes of itself."""
@@ -184,6 +217,9 @@ def asking(node: Node, elections: Elections) -> Iterator[Answer]:
             return {"process": "broker", "views": node.queues()}
         if question == "cluster":
             return {"process": "broker", "running": list(elections.in_sync) if elections.leader else []}
+        if question.startswith(HAND_OVER):
+            with closing(Member()) as member:
+                return {"process": "broker", **node.transfer(member)}
         if question == "etcd":
             with closing(Member()) as member:
                 if member.raft()["lead"] == NOBODY:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from chaos.kernel.streams import Streams
 from chaos.model.errors import SplitbrainError
-from chaos.model.schedule import CLOCK, CUT, KILL, PAUSE, Action
+from chaos.model.schedule import CLOCK, CUT, GROW, KILL, LEAVE, PAUSE, TRANSFER, Action
 from chaos.model.settings import resolve
 from clusters.base import Failed, Setup, Unknown
 from clusters.brokers.etcd import Etcd
@@ -145,6 +146,32 @@ def test_a_member_that_is_cut_off_does_not_write_and_knows_no_leader(world: Worl
         assert [view.role for view in seen.views if view.node == node][-1] in ("none", "candidate")
         assert (await cluster.undo("c1")).bit is True
         await client.close()
+
+    world.do(main())
+
+
+def test_a_leader_hands_over_to_the_one_that_is_named_and_nothing_asked_is_lost(world: World) -> None:
+    cluster, seen = world.cluster, world.seen
+
+    async def main() -> None:
+        leader = await until(lambda: leads(cluster))
+        to, third = [node for node in cluster.nodes if node != leader]
+        with pytest.raises(SplitbrainError, match=f"{third}: inject: it leads nothing that {leader} could lead"):
+            await cluster.inject("t0", Action(TRANSFER, (third,), {"to": leader}))
+        await cluster.undo("t0")
+        begun = len(seen.views)
+        injected = await cluster.inject("t1", Action(TRANSFER, (leader,), {"to": to}))
+        before, after = map(int, re.findall(r"term (\d+)", injected.evidence))
+        assert injected.evidence == f"{leader}: {leader} led term {before}, {to} leads term {after}"
+        assert after > before
+        assert (await cluster.undo("t1")).bit is True
+        await until(lambda: leads(cluster, other_than=leader))
+        assert {(view.node, view.term) for view in seen.views[begun:] if view.role == "leader"} >= {(to, after)}
+        client = await cluster.connect(leader, "test")
+        assert await until(lambda: written(client, "k", b"handed over"))
+        await client.close()
+        for verb in (LEAVE, GROW):
+            assert "has to be started in another way" in str(cluster.abilities()[verb])
 
     world.do(main())
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from clusters.reporters.lavinmq import Elections, Node, asking, watch
+from tests.reporters.test_etcd import member
 
 NODES = ("n1", "n2", "n3")
 NAMES = {node: node for node in NODES}
@@ -244,3 +245,25 @@ def test_a_watch_of_what_is_forgotten_goes_on_from_what_is_not() -> None:
         pytest.raises(ValueError, match="no leader"),
     ):
         watch(elections, port=port)
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_the_lead_is_taken_from_it_by_its_lease(monkeypatch: pytest.MonkeyPatch, others: bool) -> None:
+    monkeypatch.setattr("clusters.reporters.lavinmq.HANDED", 0.2)
+    keys = [
+        {"key": b64(f"lavinmq/leader/{lease}"), "value": b64(f"tcp://{node}:5679"), "lease": lease,
+         "create_revision": str(created)}
+        for lease, node, created in [("77", "n2", 5), ("78", "n3", 8)][: 2 if others else 1]
+    ]  # fmt: skip
+    revoked: list[str] = []
+
+    def revoke(asked: dict[str, Any]) -> dict[str, Any]:
+        revoked.append(asked["ID"])
+        keys[:] = [key for key in keys if key["lease"] != asked["ID"]]
+        return {}
+
+    with member({"/v3/kv/range": lambda asked: {"kvs": keys[: asked["limit"]]}, "/v3/lease/revoke": revoke}) as etcd:
+        assert Node("n3", NODES, Elections(NAMES)).transfer(etcd) == {"done": [], "failed": []}, "it only stands by"
+        now = "n3 leads term 8" if others else "nobody leads"
+        assert Node("n2", NODES, Elections(NAMES)).transfer(etcd) == {"done": [f"n2 led term 5, {now}"], "failed": []}
+        assert revoked == ["77"]
