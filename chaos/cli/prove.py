@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.status import Status
 from rich.text import Text
 
 from chaos.cli import options
+from chaos.cli.display import LiveLine
 from chaos.cli.output import GLYPHS, columns, exit_code, out, print_json
 from chaos.cli.run import say
 from chaos.model import registry
@@ -74,8 +71,8 @@ def command(
         raise BadInput(f"--svg {svg}: there is no directory {svg.absolute().parent}")
     limits = Limits(max_states, _duration(longest), _size(memory))
     worlds = Worlds(model)
-    with _Progress() as progress:
-        found = explore(worlds, limits, symmetry=symmetry, progress=progress.show)
+    with LiveLine("", every=EVERY) as line:
+        found = explore(worlds, limits, symmetry=symmetry, progress=lambda found: line.update(_far(found)))
     story = retell(model, events(worlds, found.trace)) if found.violation else None
     if story is not None and svg is not None:
         svg.write_text(standalone(picture(story)), encoding="utf-8")
@@ -133,35 +130,12 @@ def _size(text: str) -> int:
         raise BadInput(f"--memory: {error}") from None
 
 
-class _Progress:
-    """How far it is: a live line on a terminal, elsewhere a line every ten seconds. On stderr."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._told = time.monotonic()
-        self._live = Status("", console=console) if console.is_terminal and not console.is_dumb_terminal else None
-
-    def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def show(self, found: Found) -> None:
-        text = (
-            f"{count(found.distinct)} distinct states, {count(found.waiting)} ahead, {found.depth} steps deep, "
-            f"{count(round(found.rate))} a second"
-        )
-        if self._live is not None:
-            self._live.update(text)
-        elif time.monotonic() - self._told >= EVERY:
-            self._told = time.monotonic()
-            say(text)
+def _far(found: Found) -> str:
+    """How far it is."""
+    return (
+        f"{count(found.distinct)} distinct states, {count(found.waiting)} ahead, {found.depth} steps deep, "
+        f"{count(round(found.rate))} a second"
+    )
 
 
 _CUT = {STATES: "--max-states", TIME: "--time", MEMORY: "--memory"}

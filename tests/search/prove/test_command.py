@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from chaos.cli import main
-from chaos.cli.prove import _Progress
-from chaos.search.prove.explore import Found
+from chaos.cli.display import LiveLine
 from chaos.search.prove.protocols import PROTOCOLS
 from tests.docs.pages import DOCS, section
 
@@ -123,10 +122,10 @@ def test_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_interrupt_prints_what_there_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(self: _Progress, found: Found) -> None:
+    def interrupt(self: LiveLine, text: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_Progress, "show", interrupt)
+    monkeypatch.setattr(LiveLine, "update", interrupt)
     code, out, err = prove(capsys, "rabbitmq-quorum")
     assert (code, err) == (130, "splitbrain: interrupted\n")
     assert re.match(r"\? UNKNOWN  rabbitmq-quorum  interrupted, with \d+ states not looked at; no violation", out)
