@@ -13,6 +13,7 @@ from chaos import formats, scenario
 from chaos.cli import options
 from chaos.cli.check_all import PROCESS, every_run
 from chaos.cli.output import exit_code, out, print_json, print_verdict
+from chaos.cli.spark_options import spark_without_memory
 from chaos.model import registry
 from chaos.model.errors import BadHistory, BadInput, did_you_mean
 from chaos.model.history_pieces import PARQUET_SUFFIX, STREAM_SUFFIX
@@ -21,7 +22,7 @@ from checkers.run import check_all
 from results.checking import apart
 from results.checking.apart import Limits
 from results.publish import publish, summary
-from results.spark.session import LOCAL, Where
+from results.spark.session import Where
 from results.store import DONE, FAILED, LATEST, RunDirectory, Store
 
 Options = dict[str, dict[str, Any]]
@@ -53,15 +54,8 @@ LINEARIZABLE = "linearizable"
 @click.option("--memory", metavar="SIZE", help="How much memory a search may take.")
 @click.option("--all", "all_", is_flag=True, help="Every run of the store. Nothing is written.")
 @click.option("--jobs", metavar="N", type=click.IntRange(1), help="With --all: how many at a time (default: cores).")
-@click.option(
-    "--master",
-    metavar="URL",
-    envvar="SPLITBRAIN_MASTER",
-    default=LOCAL,
-    show_default=True,
-    help="With --engine spark, where: local[2], spark://HOST:PORT, yarn or k8s://URL (also: SPLITBRAIN_MASTER).",
-)
-@options.store
+@spark_without_memory
+@options.anywhere
 @options.as_json
 def command(
     run: str,
@@ -70,8 +64,8 @@ def command(
     format_: str | None,
     all_: bool,
     jobs: int | None,
-    master: str,
-    store: Store,
+    where: Where,
+    store: str,
     as_json: bool,
     **told: str | None,
 ) -> int:
@@ -93,9 +87,12 @@ def command(
         except BadKey as error:
             raise BadInput(f"-{error.key.replace('.', '-')}: {error.problem}") from None
         each = Limits(limits["timeout"] / 10**9, limits["memory"])
-        return every_run(str(store.path.absolute()), told["engine"] or PROCESS, jobs, each, Where(master), as_json)
+        place = store if "://" in store else str(Path(store).absolute())
+        return every_run(place, told["engine"] or PROCESS, jobs, each, where, as_json)
+    if "://" in store:
+        raise BadInput(f"--store {store}: of an object store all runs are judged at once: --all; one needs a folder")
     path = Path(run)
-    directory = _directory(path, store, run, format_)
+    directory = _directory(path, Store(Path(store)), run, format_)
     names, sets = _linearizable(names, sets, told)
     if directory is None:
         if not names and formats.format_of(path, format_) not in ("arrows", "parquet"):

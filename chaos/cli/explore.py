@@ -24,7 +24,7 @@ from chaos.model.verdict import Verdict
 from chaos.scenario import SIMULATED, Scenario
 from chaos.scenario_flags import from_flags
 from chaos.search.coverage import ranked
-from chaos.search.explore import Exploration, Found, Seed, Spread, explore, keep_seed
+from chaos.search.explore import RUN, Alike, Exploration, Found, Seed, Spread, explore, keep_seed
 from chaos.search.journal import Journal
 from chaos.search.spread import cores
 from chaos.search.spread import spread as processes
@@ -102,7 +102,11 @@ def command(
     if resume:
         journal.load()
     journal.begin()
-    done = {one: seed for one, seed in journal.done.items() if keep != EVERY or _there(store, journal.runs.get(one))}
+    # what failed is tried once more, and what is gone is made again
+    done = {one: seed for one, seed in journal.done.items() if RUN not in seed.why}
+    if keep == EVERY:
+        done = {one: seed for one, seed in done.items() if _there(store, journal.runs.get(one))}
+    alike = Alike()
     everywhere = store.path.absolute() if keep == EVERY else None
     so_far, interrupted = Exploration(), False
     with Tally(len(wanted)) as tally, ExitStack() as stack:
@@ -118,6 +122,7 @@ def command(
                 so_far.add(seed, run)
                 if fresh:
                     journal.add(seed, run)
+                alike.add(seed)
                 for failure in new:
                     tally.line(f"seed {seed.seed}: {failure.name}{_under(failure.shape)}: {failure.message}")
                 tally.seed(so_far, fresh=fresh)

@@ -10,7 +10,6 @@ import click
 from chaos.cli import options
 from chaos.cli.run import say
 from chaos.model.errors import BadInput, did_you_mean
-from results.store import Store
 from results.tables.export import BINARY, FORMATS, export, whole
 from results.tables.load import load
 from results.tables.schema import TABLES
@@ -35,7 +34,7 @@ SUFFIXES = {
     "--where", "conditions", metavar="CONDITION", multiple=True, help='Only these rows: "lost=true". Repeatable: all.'
 )
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Where to.")
-@options.store
+@options.anywhere
 @options.tables
 def command(
     table: str,
@@ -43,7 +42,7 @@ def command(
     columns: str | None,
     conditions: tuple[str, ...],
     output: Path | None,
-    store: Store,
+    store: str,
     tables: str | None,
 ) -> int:
     """Write a table to a file, or to stdout.
@@ -61,7 +60,7 @@ def command(
     if wanted is not None and len(set(wanted)) < len(wanted):
         raise BadInput(f"--columns {columns}: a column is named twice")
     kind = format_ or (SUFFIXES.get(output.suffix.lower()) if output is not None else None) or "csv"
-    found = load(store.path, tables)[table]
+    found = load(store, tables)[table]
     if output is not None:
         with whole(output) as file:
             rows = export(found, file, kind, columns=wanted, where=conditions)

@@ -8,23 +8,38 @@ from typing import Any
 
 import click
 
+from chaos.model.errors import BadInput
 from results.store import DEFAULT, Store
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def _store(context: click.Context, parameter: click.Parameter, path: Path) -> Store:
-    return Store(path)
+def _store(context: click.Context, parameter: click.Parameter, path: str) -> Store:
+    if "://" in path:
+        raise BadInput(
+            f"--store {path}: this command needs a store in a folder; ingest, check --all, export and trends read an "
+            "object store"
+        )
+    return Store(Path(path))
 
 
 store: Decorator = click.option(
     "--store",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(file_okay=False),
     envvar="SPLITBRAIN_STORE",
     default=DEFAULT,
     show_default=True,
     callback=_store,
     help="The directory of runs (also: SPLITBRAIN_STORE).",
+)
+
+anywhere: Decorator = click.option(
+    "--store",
+    metavar="LOCATION",
+    envvar="SPLITBRAIN_STORE",
+    default=DEFAULT,
+    show_default=True,
+    help="The store of runs: a folder, s3://... or gs://... (also: SPLITBRAIN_STORE).",
 )
 
 tables: Decorator = click.option(

@@ -15,7 +15,6 @@ from chaos.cli import options
 from chaos.cli.output import GLYPHS, out, print_json
 from chaos.model.errors import BadInput
 from chaos.model.verdict import Verdict
-from results.store import Store
 from results.suite_runs import suite_runs
 from results.tables.export import whole
 from results.tables.load import load
@@ -48,7 +47,7 @@ def begin(text: str, now: datetime) -> datetime:
 @click.option("--broker", "brokers", metavar="NAME[@VERSION]", multiple=True, help="Only on these.")
 @click.option("--since", metavar="TIME", default="30d", show_default=True, help="How far back: 30d, 2w, or a date.")
 @click.option("--html", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page.")
-@options.store
+@options.anywhere
 @options.tables
 @options.as_json
 def command(
@@ -56,7 +55,7 @@ def command(
     brokers: tuple[str, ...],
     since: str,
     html: Path | None,
-    store: Store,
+    store: str,
     tables: str | None,
     as_json: bool,
 ) -> int:
@@ -66,8 +65,8 @@ def command(
     messages, how soon the broker served again and failed over; since when something is wrong; and which runs are in no
     figure, and why. What the suites in STORE expected is taken for good: a control that fails as it is to fail.
     """
-    suites = suite_runs(store.path)
-    found = trends(load(store.path, tables), begin(since, datetime.now(UTC)), scenarios, brokers, suites)
+    suites = [] if "://" in store else suite_runs(Path(store))
+    found = trends(load(store, tables), begin(since, datetime.now(UTC)), scenarios, brokers, suites)
     if html is not None:
         with whole(html) as file:
             file.write(draw(found).encode())

@@ -21,6 +21,7 @@ from results.store import Store
 from results.tables.explored import numbers
 
 Spread: TypeAlias = Callable[[Callable[[int], "Seed"], Iterable[int]], Generator[tuple[int, "Seed"], None, None]]
+ALIKE = 10
 RUN = "run"  # stands for a checker where the run itself failed
 
 
@@ -157,10 +158,13 @@ def explore(
 
 
 def look(scenario: Scenario, swarm: bool, store: Path | None, seed: int) -> Seed:
-    """Run one seed. A run that fails, of whatever, is one of which nothing is known."""
+    """Run one seed. A run that fails, of whatever, is one of which nothing is known; but what cannot be imported is no
+    matter of the seed: that raises SplitbrainError."""
     try:
         tried = attempt(scenario, swarm, seed)
         run = None if store is None else keep(Store(store), tried).id
+    except ImportError as error:
+        raise SplitbrainError(f"no seed can be run here: {error}") from error
     except Exception as error:
         return lost(seed, str(error) if isinstance(error, SplitbrainError) else f"{type(error).__name__}: {error}")
     history = tried.outcome.history
@@ -180,6 +184,24 @@ def look(scenario: Scenario, swarm: bool, store: Path | None, seed: int) -> Seed
 def lost(seed: int, why: str) -> Seed:
     """A seed whose run failed."""
     return Seed(seed, Verdict.UNKNOWN, why={RUN: f"the run failed: {why}"})
+
+
+class Alike:
+    """Raises SplitbrainError when the runs of the first ALIKE seeds have all failed, and alike: that is no matter of
+    the seeds."""
+
+    def __init__(self) -> None:
+        self._whys: list[str] | None = []
+
+    def add(self, seed: Seed) -> None:
+        """The next seed, in order."""
+        if self._whys is None:
+            return
+        self._whys.append(seed.why.get(RUN, ""))
+        if not self._whys[0] or self._whys[-1] != self._whys[0]:
+            self._whys = None
+        elif len(self._whys) == ALIKE:
+            raise SplitbrainError(f"the first {ALIKE} seeds have come to the same: {self._whys[0]}")
 
 
 def attempt(scenario: Scenario, swarm: bool, seed: int) -> Trial:

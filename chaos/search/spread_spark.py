@@ -20,8 +20,9 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
+from chaos.model.errors import SplitbrainError
 from chaos.search.explore import Spread, lost
-from results.spark.session import Session, Where, opened
+from results.spark.session import Session, Where, opened, unfit
 from results.spark.tasks import cores, run
 
 Item = TypeVar("Item", int, str)
@@ -46,7 +47,8 @@ def spread(
     `work` must be found by import where executors run, its results be small and such that they can be pickled. tasks:
     how many at a time; as many as there are cores. A round that fails is done again an item at a time, so that one item
     which takes its worker with it does not spoil the others; of that one, what `lost` makes of it and the reason.
-    Raises what Spark does where there is no `lost`, or Spark itself has failed.
+    Raises what Spark does where there is no `lost`, or Spark itself has failed; and SplitbrainError where executors
+    lack what all items need.
     """
     at_once = tasks or cores(spark)
     rounds = _Rounds(spark, work)
@@ -61,6 +63,8 @@ def spread(
             try:
                 made, seconds = future.result()
             except Exception as error:
+                if (lacking := unfit(str(error))) is not None:
+                    raise SplitbrainError(lacking) from None
                 made, seconds = list(_apart(rounds, chosen, lost, error)), SECONDS
             each = pace(each, len(chosen) / at_once, seconds)
             yield from zip(chosen, made, strict=True)

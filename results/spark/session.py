@@ -100,7 +100,9 @@ def _reach(where: Where) -> None:
 def _start(where: Where, log: int) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # PySpark reads its own setting for that only where spark-submit has started it
+    os.environ["PYSPARK_PYTHON"] = where.conf.get("spark.pyspark.python", sys.executable)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if where.local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName("splitbrain")
@@ -152,6 +154,22 @@ def failing(where: Where, log: int) -> Iterator[None]:
         raise explained(str(error), where, log) from error
 
 
+_MISSING = re.compile(r"No module named '?([\w.]+)|Cannot run program \"([^\"]+)\"|(PYTHON_VERSION_MISMATCH)")
+
+
+def unfit(text: str) -> str | None:
+    """What the Python of executors lacks to do anything at all, in a line; None where it is not that which Spark
+    tells."""
+    if (found := _MISSING.search(text)) is None:
+        return None
+    module, program, _ = found.groups()
+    if module:
+        why = f"has no module {module!r}"
+    else:
+        why = f"is not there: {program}" if program else "is of another version than this one"
+    return f"the Python of the executors {why}: give them the environment of this command, or ship it with the job"
+
+
 _OURS = re.compile(r"chaos\.model\.errors\.(?:SplitbrainError|BadInput|BadHistory): (.*)")
 
 
@@ -167,6 +185,8 @@ def explained(text: str, where: Where, log: int | None = None) -> SplitbrainErro
         return SplitbrainError("no space left on the disk of the tables, or of Spark's own files (spark.local.dir)")
     if (ours := _OURS.search(text)) is not None:
         return SplitbrainError(ours[1].strip())
+    if (lacking := unfit(text)) is not None:
+        return SplitbrainError(lacking)
     if "OutOfMemoryError" in text or "GC overhead" in text:
         return SplitbrainError(f"Spark ran out of its memory ({where.memory}): give it more with --memory", tail=tail)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]

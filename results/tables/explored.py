@@ -128,7 +128,8 @@ def read(name: str, text: bytes) -> Explored:
             "fingerprint": digest,
             "schema": SCHEMA_VERSION,
         }
-        rows = [same | _row(json.loads(line)) for line in lines[1:]]
+        # of a seed that was run again the last line counts
+        rows = list({row["seed"]: same | row for row in map(_row, map(json.loads, lines[1:]))}.values())
     except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
         return Explored(name, name.removesuffix(SUFFIX), digest, reason=f"not the journal of an exploration: {error}")
     return Explored(name, same["run"], digest, same["day"], same["scenario"], rows)

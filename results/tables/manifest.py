@@ -13,9 +13,12 @@ may be local or in an object store.
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -162,12 +165,33 @@ class Tables:
 
 
 def filesystem(location: str) -> tuple[pafs.FileSystem, str]:
-    """Where a location is, and its path there. Raises BadInput for one that names no file system that we can reach."""
+    """Where a location is, and its path there. Raises BadInput for one that names no file system that we can reach.
+
+    An S3 that is not Amazon's is the one at AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, as for Amazon's own tools.
+    """
+    if "?" in location and "://" in location:
+        raise BadInput(
+            f"{location}: leave out what follows the question mark; credentials, region and endpoint come from the "
+            "environment: AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL"
+        )
     try:
-        if "://" in location:
+        if location.startswith("s3://") and (end := _endpoint()) is not None:
+            scheme, _, host = end.partition("://")
+            fs, path = pafs.FileSystem.from_uri(f"{location}?scheme={scheme}&endpoint_override={quote(host)}")
+        elif "://" in location:
             fs, path = pafs.FileSystem.from_uri(location)
         else:
             fs, path = pafs.LocalFileSystem(), str(Path(location).absolute())
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadInput(f"{location}: not a place to keep tables in: {error}") from None
     return fs, path.rstrip("/")
+
+
+def _endpoint() -> str | None:
+    """ "http://host:port", or None for Amazon's."""
+    name = next((name for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL") if os.environ.get(name)), None)
+    if name is None:
+        return None
+    if not re.fullmatch(r"https?://[^/?#]+/?", os.environ[name]):
+        raise BadInput(f"{name}={os.environ[name]}: write it as http://HOST:PORT")
+    return os.environ[name].rstrip("/")

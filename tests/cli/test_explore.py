@@ -26,6 +26,7 @@ from chaos.scenario_flags import from_flags
 from chaos.search import journal
 from chaos.search.trial import Trial, trial
 from results.store import Store
+from results.tables.explored import read
 
 Invoke = Callable[..., Result]
 
@@ -202,6 +203,7 @@ def test_all_runs_are_kept_where_that_is_asked_by_whoever_runs_them(invoke: Invo
     (path,) = store.path.glob("explore-*.jsonl")
     rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
     assert [(row["seed"], row["run"]) for row in rows] == [(seed, kept[seed].id) for seed in (1, 2, 3)]
+    kept = {seed: kept[seed] for seed in (1, 2, 3)}
     assert [row["digest"] for row in rows] == [run.read_json(run.verdict)["digest"] for run in kept.values()]
     # what is there is not run again, what is gone is
     shutil.rmtree(kept[2].path)
@@ -335,3 +337,35 @@ def test_ranges_of_seeds() -> None:
     assert seed_range("3") == range(1, 4)
     assert seed_range("0..2") == range(3)
     assert seed_range(" 201..201 ") == range(201, 202)
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: Exception | None) -> None:
+    def fail(*given: Any, **more: Any) -> Trial:
+        if error is not None:
+            raise error
+        return trial(*given, **more)
+
+    monkeypatch.setattr("chaos.search.explore.trial", fail)
+
+
+def test_a_failure_that_all_seeds_share_ends_it(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, SplitbrainError("no room"))
+    with pytest.raises(SplitbrainError, match="the first 10 seeds have come to the same: the run failed: no room"):
+        invoke(*SOUND, "--seeds", "30")
+    assert json.loads(invoke(*SOUND, "--seeds", "9", "--json", code=2).stdout)["verdicts"]["unknown"] == 9
+    failing(monkeypatch, ModuleNotFoundError("No module named 'mine'"))
+    with pytest.raises(SplitbrainError, match="no seed can be run here: No module named 'mine'"):
+        invoke(*SOUND, "--seeds", "3")
+
+
+def test_seeds_that_failed_are_run_again(invoke: Invoke, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as before:
+        failing(before, SplitbrainError("no room"))
+        invoke(*SOUND, "--seeds", "2", code=2)
+    failing(monkeypatch, None)
+    said = json.loads(invoke(*SOUND, "--seeds", "3", "--resume", "--json").stdout)
+    assert said["verdicts"] == {"valid": 3, "invalid": 0, "unknown": 0}
+    (path,) = store.path.glob("explore-*.jsonl")
+    assert [(row["seed"], row["verdict"]) for row in read(path.name, path.read_bytes()).rows] == [
+        (1, "valid"), (2, "valid"), (3, "valid"),
+    ]  # fmt: skip

@@ -1,13 +1,16 @@
-"""What takes minutes: the same job on a standalone cluster (a master and two workers on this machine, each a process);
-and a thousand runs by both engines."""
+"""What takes minutes: the same job on a standalone cluster (a master and two workers on this machine, each a process),
+and on a server of Spark Connect; and a thousand runs by both engines."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,12 +76,56 @@ def said(store: Path, *arguments: str) -> dict[str, Any]:
 
 
 def test_two_workers_say_what_one_process_says(cluster: str, tmp_path: Path) -> None:
+    """With an interpreter that is shipped with the job, and says where it was used."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\ntouch "$(dirname "$0")/used"\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    with tarfile.open(tmp_path / "env.tar.gz", "w:gz") as archive:
+        archive.add(python, "bin/python")
+    shipped = (f"spark.archives={tmp_path / 'env.tar.gz'}#env", "spark.pyspark.python=./env/bin/python")
     make(tmp_path / "store", runs=16, ops=2000)
-    on_cluster = said(tmp_path / "store", "--engine", "spark", "--master", cluster)
-    assert on_cluster == said(tmp_path / "store", "--engine", "process")
+    words = ("--engine", "spark", "--master", cluster, "--conf", shipped[0], "--conf", shipped[1])
+    assert said(tmp_path / "store", *words) == said(tmp_path / "store", "--engine", "process")
     # both had their share
     executors = [path for path in (tmp_path / "work").glob("app-*/*") if path.name.isdigit()]
     assert len(executors) >= 2
+    assert [(path / "env" / "bin" / "used").exists() for path in executors] == [True] * len(executors)
+
+
+@pytest.fixture
+def connect(tmp_path: Path) -> Iterator[str]:
+    """The address of a server of Spark Connect."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {
+        "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
+        "SPARK_NO_DAEMONIZE": "1", "SPARK_LOG_DIR": str(tmp_path), "SPARK_PID_DIR": str(tmp_path),
+    }  # fmt: skip
+    command = [str(home / "sbin" / "start-connect-server.sh"), "--master", "local[2]"]
+    command += ["--conf", f"spark.connect.grpc.binding.port={port}"]
+    log = tmp_path / "connect.log"
+    with log.open("wb") as file, subprocess.Popen(
+        command, env=environment, stdout=file, stderr=file, cwd=tmp_path, start_new_session=True
+    ) as server:  # fmt: skip
+        try:
+            _told(log, r"(Spark Connect server started)")
+            yield f"sc://127.0.0.1:{port}"
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
+
+
+def test_a_server_of_spark_connect_says_what_one_process_says(connect: str, tmp_path: Path) -> None:
+    planted = make(tmp_path / "store", runs=10, ops=300)
+    found = said(tmp_path / "store", "--engine", "spark", "--remote", connect)
+    assert found == said(tmp_path / "store", "--engine", "process")
+    command = [SPLITBRAIN, "ingest", str(tmp_path / "store"), "--json", "--remote", connect]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)["rejected"]) == {run for run, plant in planted.items() if plant in REJECTED}
 
 
 @pytest.mark.timeout(1800)

@@ -78,6 +78,12 @@ def test_what_is_no_place(where: Where, problem: str) -> None:
             "Traceback\nchaos.model.errors.SplitbrainError: r1: changed while it was read: run it again\n\n\tat x",
             "r1: changed while it was read: run it again",
         ),
+        (
+            "Traceback\nModuleNotFoundError: No module named 'results'\n\tat x",
+            "the Python of the executors has no module 'results': give them the environment of this command",
+        ),
+        ('Caused by: java.io.IOException: Cannot run program "./env/bin/python": error=2', "is not there: ./env/bin"),
+        ("pyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker", "is of another version"),
         ("java.lang.OutOfMemoryError: Java heap space\n\tat x", "Spark ran out of its memory \\(4g\\)"),
         ("Job aborted\norg.apache.spark.SparkException: worker died\n\tat x", "Spark failed: .*worker died"),
     ],

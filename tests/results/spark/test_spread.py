@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from chaos.cli.explore import seed_range
+from chaos.model.errors import SplitbrainError
 from chaos.scenario_flags import from_flags
 from chaos.search.explore import Seed, Spread, explore, lost
 from chaos.search.journal import Journal
@@ -76,6 +77,16 @@ def test_what_takes_its_worker_with_it_is_lost_alone(on_spark: Spread) -> None:
 def test_what_raises_and_cannot_be_lost_is_told(on_spark: Any) -> None:
     with pytest.raises(Exception, match="integer division or modulo by zero"):
         list(spread(lambda item: item // 0, range(2), spark=on_spark.keywords["spark"], tasks=2))
+
+
+@pytest.mark.spark
+def test_what_executors_lack_is_no_matter_of_the_items(on_spark: Spread) -> None:
+    def lacking(item: int) -> Seed:
+        __import__("there_is_no_such_module")
+        return lost(item, "")
+
+    with pytest.raises(SplitbrainError, match="the Python of the executors has no module 'there_is_no_such_module'"):
+        list(on_spark(lacking, range(4)))
 
 
 @pytest.mark.spark
