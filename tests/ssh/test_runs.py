@@ -4,6 +4,7 @@ is killed. The machines are then as they were."""
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -86,18 +87,20 @@ def test_a_controller_that_is_killed(untouched: Machines, tmp_path: Path) -> Non
 
 
 def test_etcd(untouched: Machines, tmp_path: Path) -> None:
-    """By Debian's own package: members that know each other by address, and not by name."""
+    """By Debian's own package: members that know each other by address, and not by name; restarted in turn."""
     hosts = untouched
+    cut = fault("partition", "one", "n2", clients=False, service="replication")
     faults = [
-        {**fault("kill", "kill", "n1"), "at": SECOND, "duration": 3 * SECOND},
-        {**fault("partition", "one", "n2", clients=False, service="replication"), "at": 6 * SECOND,
-         "duration": 3 * SECOND},
-    ]  # fmt: skip
-    words = ("--workload", "register", "--time", "12s", "--set", "expect.faults=any")
+        {**cut, "at": SECOND, "duration": 3 * SECOND},
+        {**fault("rolling-restart", "rolling-restart", "all"), "at": 6 * SECOND, "duration": 60 * SECOND},
+    ]
+    words = ("--workload", "register", "--time", "16s", "--set", "expect.faults=any")
     arguments = told(hosts, tmp_path, *words, inventory=hosts.inventory(), broker="etcd@3.5")
     with running(tmp_path, *arguments, faults=faults) as (process, run):
         out, err = process.communicate(timeout=200)
         assert process.returncode == 0, err + out
     history = read(run / "history.parquet")
-    undone = [history[int(row)].detail for row in history.rows("undo")]
-    assert [detail["bit"] for detail in undone if detail] == [True, True]
+    undone = [detail for row in history.rows("undo") if (detail := history[int(row)].detail)]
+    assert [detail["bit"] for detail in undone] == [True, True]
+    restarted = re.findall(r"(n\d): pid \d+ stopped, and served again", undone[1]["evidence"])
+    assert sorted(restarted) == ["n1", "n2", "n3"], "one after the other"
