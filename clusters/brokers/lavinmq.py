@@ -20,6 +20,7 @@ from clusters.hosted import hosted
 from clusters.hosts.base import Bare, File, Image
 from clusters.reporters.etcd import HAND_OVER
 from clusters.reporters.etcd import PORT as ETCD_PORT
+from clusters.reporters.lavinmq import FOUNDED
 
 PORT = 5672
 REPLICATION = 5679
@@ -105,7 +106,7 @@ class Lavinmq(Broker):
         return {
             ETCD: etcd.member(self, node, nodes, etcd.HOME, 5.0, election),
             REPORTER: etcd.reporter("lavinmq", SOCKET, node, *known, output=f"{LOGS}/reporter.log"),
-            BROKER: Command(argv, env, None, f"{LOGS}/lavinmq.log", restart=restart, after="etcd"),
+            BROKER: Command(argv, env, None, f"{LOGS}/lavinmq.log", restart=restart, after=FOUNDED),
         }
 
     def reporter(self) -> str:

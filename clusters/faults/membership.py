@@ -24,14 +24,16 @@ _PAUSE = 0.5
 _ANSWER = 20.0
 
 
-def ask_until(ask: Ask, question: str, seconds: float = TRIES) -> tuple[list[str], list[str]]:
-    """Ask for a change until nothing of it fails: what was done, in words, and with which queues.
+def ask_until(ask: Ask, question: str, seconds: float = TRIES) -> tuple[list[str], list[str] | None]:
+    """Ask for a change until nothing of it fails: what was done, in words, and with which queues; None where it was not
+    done, the broker said, and then there was nothing left to do, so that nobody knows.
 
     Raises FaultError with what still failed when time is up.
     """
     end = time.monotonic() + seconds
     done: list[str] = []
     queues: list[str] = []
+    doubt = False
     while True:
         try:
             answer = ask(question, _ANSWER)
@@ -41,7 +43,8 @@ def ask_until(ask: Ask, question: str, seconds: float = TRIES) -> tuple[list[str
         done += answer.get("done", [])
         queues += answer.get("queues", [])
         if not failed:
-            return done, queues
+            return done, queues if queues or not doubt else None
+        doubt = True
         if time.monotonic() > end:
             raise FaultError("; ".join(str(one) for one in failed))
         time.sleep(_PAUSE)
@@ -61,6 +64,8 @@ class Replicas:
 
     def inject(self) -> str:
         self._said, self._queues = ask_until(self._ask, self._asks)
+        if self._queues is None:
+            raise FaultError("the broker refused, and has done it all the same, it may be")
         if not self._queues:
             raise FaultError(self._nothing)
         return "; ".join(self._said)
@@ -110,14 +115,13 @@ class Leave:
         self._leaves: Sequence[Sequence[str]] = required(args, "leaves", list)
         self._forgets: Sequence[Sequence[str]] = required(args, "forgets", list)
         self._lists: Sequence[Sequence[str]] = required(args, "lists", list)
-        self._queues: list[str] = []
         self._left: list[str] = []  # who was a member of the cluster when this node was not
 
     def inject(self) -> str:
         if self._process.pid is None:
             raise FaultError("it was not running")
         if self._orderly:
-            _, self._queues = ask_until(self._ask, self._asks)
+            ask_until(self._ask, self._asks)
             for command in self._leaves:
                 self._run(command)
             self._down(signal.SIGTERM)

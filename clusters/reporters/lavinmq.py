@@ -16,6 +16,7 @@ import base64
 import contextlib
 import http.client
 import json
+import secrets
 import socket
 import sys
 import threading
@@ -29,6 +30,8 @@ from clusters.reporters.server import Answer, serve
 
 PREFIX = "lavinmq"
 LEADER, IN_SYNC = f"{PREFIX}/leader/", f"{PREFIX}/isr"
+SECRET = f"{PREFIX}/clustering_secret"
+FOUNDED = "founded"  # a question that has an answer once etcd serves, and the brokers' secret is in it
 ALL = "*"  # the scope of views that hold for every queue
 CONTROL = "/tmp/lavinmqctl.sock"
 PATIENCE = 2.0  # seconds that the broker may take to say whether it leads
@@ -118,6 +121,16 @@ def first(member: Member) -> Mapping[str, Any] | None:
     asked = {"key": _b64(LEADER), "range_end": _b64(LEADER[:-1] + "0"), "limit": 1, **_BY_AGE}
     found: list[dict[str, Any]] = member.ask("POST", "/v3/kv/range", asked).get("kvs", [])
     return found[0] if found else None
+
+
+def found(member: Member) -> None:
+    """Have the brokers' secret in etcd before any of them looks for it. Of two that find none, as they may when all
+    start at once, each makes one; who leads with the one that is lost lets nobody in. Raises OSError, ValueError."""
+    if member.raft()["lead"] == NOBODY:
+        raise ValueError("etcd knows no leader")
+    nothing = {"key": _b64(SECRET), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
+    put = {"key": _b64(SECRET), "value": _b64(_b64(secrets.token_hex(16)))}
+    member.ask("POST", "/v3/kv/txn", {"compare": [nothing], "success": [{"request_put": put}]})
 
 
 def _term(entry: Mapping[str, Any]) -> int:
@@ -220,10 +233,9 @@ def asking(node: Node, elections: Elections) -> Iterator[Answer]:
         if question.startswith(HAND_OVER):
             with closing(Member()) as member:
                 return {"process": "broker", **node.transfer(member)}
-        if question == "etcd":
+        if question == FOUNDED:
             with closing(Member()) as member:
-                if member.raft()["lead"] == NOBODY:
-                    raise ValueError("etcd knows no leader")
+                found(member)
             return {"process": "etcd"}
         raise ValueError(f"unknown question: {question}")
 
@@ -241,6 +253,6 @@ def _b64(value: str) -> str:
 if __name__ == "__main__":
     _, path, name, *nodes = sys.argv  # each of these NAME=ADDRESS
     addresses = dict(node.split("=", 1) for node in nodes)
-    found = Elections({address: node for node, address in addresses.items()})
-    threading.Thread(target=keep_watching, args=(found,), daemon=True).start()
-    serve(path, lambda: asking(Node(name, [*addresses], found), found))
+    seen = Elections({address: node for node, address in addresses.items()})
+    threading.Thread(target=keep_watching, args=(seen,), daemon=True).start()
+    serve(path, lambda: asking(Node(name, [*addresses], seen), seen))

@@ -51,6 +51,17 @@ def test_replicas_are_taken_away_and_those_same_added_again() -> None:
     assert broker.asked == ["shrink", "shrink", "shrink", "grow\ta\tb"]
 
 
+@pytest.mark.parametrize("first", [done(failed=("s: {still,[n1]}",)), OSError("no answer")])
+def test_what_was_refused_and_done_all_the_same_is_taken_back_of_all(first: Mapping[str, Any] | OSError) -> None:
+    """As a database that learns of it a moment later makes it look."""
+    broker = Broker(first, done(), done("s"))
+    fault = Replicas(broker, SHRINK)
+    with pytest.raises(FaultError, match="the broker refused, and has done it all the same, it may be"):
+        fault.inject()
+    assert fault.undo().bit is False
+    assert broker.asked == ["shrink", "shrink", "grow"]
+
+
 def test_what_the_broker_goes_on_refusing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     refusals = [done("a", failed=("b: last_node",))] * 1000
     broker = Broker(*refusals)

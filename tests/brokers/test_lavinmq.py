@@ -59,7 +59,7 @@ def test_the_command_lines(where: str, endpoints: str) -> None:
         None,
         "/var/log/splitbrain/lavinmq.log",
         restart=1.5,
-        after="etcd",
+        after="founded",
     )
     assert commands["reporter"].argv == (
         "python3", "-B", "-m", "clusters.reporters.lavinmq", "/var/log/splitbrain/reporter.sock", "n2",

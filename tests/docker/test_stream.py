@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.model.schedule import KILL, Action
+from chaos.model.schedule import KILL, SHRINK, Action
 from clusters.base import Counts, Entry, Failed, LogClient, Unknown
 from clusters.brokers.rabbitmq_stream import RabbitmqStream
 from clusters.hosted import HostedCluster
@@ -90,6 +90,12 @@ def test_append_read_by_offset_and_another_writer() -> None:
             back = await cluster.connect(writer, "test")
             assert await reading(back, 29, 3) == [(29, b"29"), (30, b"new"), (31, b"newer")]
             await back.close()
+
+            injected = await cluster.inject("m1", Action(SHRINK, (writer,)))
+            assert f"{STREAM}: kept by " in injected.evidence
+            await until(lambda: counted(Counts(32, 0, 2, 2)))
+            assert (await cluster.undo("m1")).bit is True
+            await until(lambda: counted(Counts(32, 0, 3, 3)))
             lost: asyncio.Queue[str] = asyncio.Queue()
             client.on_lost = lost.put_nowait
             await client.close()

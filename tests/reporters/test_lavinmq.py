@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from clusters.reporters.lavinmq import Elections, Node, asking, watch
+from clusters.reporters.lavinmq import Elections, Node, asking, found, watch
 from tests.reporters.test_etcd import member
 
 NODES = ("n1", "n2", "n3")
@@ -267,3 +267,23 @@ def test_the_lead_is_taken_from_it_by_its_lease(monkeypatch: pytest.MonkeyPatch,
         now = "n3 leads term 8" if others else "nobody leads"
         assert Node("n2", NODES, Elections(NAMES)).transfer(etcd) == {"done": [f"n2 led term 5, {now}"], "failed": []}
         assert revoked == ["77"]
+
+
+def test_the_brokers_secret_is_there_before_any_of_them_looks() -> None:
+    asked: list[dict[str, Any]] = []
+
+    def txn(request: dict[str, Any]) -> dict[str, Any]:
+        asked.append(request)
+        return {}
+
+    with member({"/debug/vars": {"raft.status": {"lead": "1"}}, "/v3/kv/txn": txn}) as etcd:
+        found(etcd)
+        found(etcd)
+    key = b64("lavinmq/clustering_secret")
+    compare = {"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
+    assert [request["compare"] for request in asked] == [[compare], [compare]], "whoever is first makes it"
+    puts = [request["success"][0]["request_put"] for request in asked]
+    assert [put["key"] for put in puts] == [key, key]
+    assert len({put["value"] for put in puts}) == 2
+    with member({"/debug/vars": {"raft.status": {"lead": "0"}}}) as etcd, pytest.raises(ValueError, match="no leader"):
+        found(etcd)

@@ -260,8 +260,13 @@ take_in(Queue) ->
            end,
     kept(Done, Queue, fun(Nodes) -> lists:member(node(), Nodes) end).
 
-%% Who belongs to it now, by its own leader where it has Raft, else by the database.
-kept(ok, Queue, AsWanted) ->
+%% Who belongs to it now, by its own leader where it has Raft, else by the database: a stream's coordinator, which has said
+%% that it is done, writes it there a moment later.
+kept(ok, Queue, AsWanted) -> kept(ok, Queue, AsWanted, 50);
+kept({error, Why}, _, _) -> {error, Why};
+kept(Other, _, _) -> {error, Other}.
+
+kept(ok, Queue, AsWanted, Looks) ->
     {ok, Again} = rabbit_amqqueue:lookup(amqqueue:get_name(Queue)),
     Nodes = case amqqueue:get_type(Queue) of
                 rabbit_quorum_queue ->
@@ -272,10 +277,9 @@ kept(ok, Queue, AsWanted) ->
             end,
     case AsWanted(Nodes) of
         true -> {ok, [<<"kept by ">>, lists:join(<<", ">>, [short(Node) || Node <- Nodes])]};
+        false when Looks > 0 -> timer:sleep(100), kept(ok, Queue, AsWanted, Looks - 1);
         false -> {error, {still, Nodes}}
-    end;
-kept({error, Why}, _, _) -> {error, Why};
-kept(Other, _, _) -> {error, Other}.
+    end.
 
 short(Node) -> lists:last(string:split(atom_to_list(Node), "@")).
 
