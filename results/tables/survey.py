@@ -56,7 +56,8 @@ def survey(store: str) -> list[Found]:
         raise BadInput(f"{store}: this is one run; name the store that it is in ({Path(store).parent})")
     names = sorted(info.base_name for info in below if info.type == pafs.FileType.Directory)
     names = [name for name in names if name not in NOT_RUNS and not name.startswith((".", "_"))]
-    if not names and not any(is_journal(info.base_name) for info in below):
+    explored = any(is_journal(info.base_name) for info in below)
+    if not names and not explored:
         there = "there is no such store" if here.type == pafs.FileType.NotFound and not below else "there are no runs"
         raise BadInput(f"{store}: {there}; make some with `splitbrain run` or `splitbrain suite`")
     try:
@@ -65,7 +66,10 @@ def survey(store: str) -> list[Found]:
         raise SplitbrainError(f"{store}: cannot be listed: {error}") from None
     local = isinstance(fs, pafs.LocalFileSystem)
     step = len(FILES)
-    return [_found(name, f"{root}/{name}", files[at * step : (at + 1) * step], local) for at, name in enumerate(names)]
+    found = [_found(name, f"{root}/{name}", files[at * step : (at + 1) * step], local) for at, name in enumerate(names)]
+    if not explored and not any(one.sizes for one in found):
+        raise BadInput(f"{store}: not a store of runs: nothing of a run is in its folders, such as {names[0]}")
+    return found
 
 
 def _found(name: str, path: str, files: Sequence[pafs.FileInfo], local: bool) -> Found:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -149,3 +151,20 @@ def test_what_nobody_measured_is_no_number() -> None:
     assert numbers(gap) == {"outage": 9}
     assert numbers(result("availability", longest_recovery=0, recovery=[{"ns": 0}])) == {"recovery": 0}
     assert numbers(gap | result("messages", confirmed=0)) == {"confirmed": 0}
+
+
+def test_without_space_the_tables_are_as_they_were() -> None:
+    splitbrain(*SOUND, "--seeds", "2")
+    taken()
+    before, there = rows(), {path: path.read_bytes() for path in Path("store/tables").rglob("*.*") if path.suffix}
+    splitbrain(*SOUND, "--seeds", "3", "--resume")
+    # a disk on which a file of 4 kB has no room
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+    code += "from chaos.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "ingest", "store"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (255, "")
+    assert done.stderr.splitlines()[-1].startswith("splitbrain: error: store/tables: cannot be written: ")
+    assert rows() == before
+    assert {path: path.read_bytes() for path in there} == there
+    assert list(taken().explored.values()) == [3]  # and what was left of it is gone
+    assert len(list(Path("store/tables/data").rglob("*.parquet"))) == 2  # of this generation and the one before

@@ -62,6 +62,14 @@ def test_what_is_no_store(tmp_path: Path) -> None:
         survey(str(tmp_path / "explore-1.jsonl"))
 
 
+def test_a_folder_of_other_things_is_no_store(tmp_path: Path) -> None:
+    for name in ("bin", "etc"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "passwd").write_text("")
+    with pytest.raises(BadInput, match="not a store of runs: nothing of a run is in its folders, such as bin"):
+        survey(str(tmp_path))
+
+
 def test_a_run_by_its_files() -> None:
     files = {
         "run.json": json.dumps(RUN).encode(),
