@@ -10,8 +10,8 @@ from results.spark.ops import delivered, invoked
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-COLUMNS = ("run", "op", "end", "f", "value", "outcome", "invoked", "completed", "error", "detail")
-F_OF_COUNTS = ("publish", "consume", "open", "phase")
+COLUMNS = ("run", "op", "end", "f", "value", "outcome", "invoked", "completed", "error")
+F_OF_COUNTS = ("publish", "consume", "open")
 OF_MESSAGES = ("run", "outcome", "lost", "duplicated")
 SECOND = 1_000_000_000
 
@@ -33,34 +33,51 @@ def of_messages(messages: DataFrame) -> DataFrame:
     )
 
 
-def of_ops(ops: DataFrame, spans: DataFrame) -> DataFrame:
-    """`delivered`, `confirmed_under_faults`, `outage`, `recovery`: a row a run, as `checkers.availability` has them.
-    `spans`: the faults that took place (`took_place`)."""
+def slim(ops: DataFrame) -> DataFrame:
+    """What is counted of ops (COLUMNS, of F_OF_COUNTS), each as `what` it is: "publish", "confirmed" (a publish that
+    was), "delivered", "open"."""
     from pyspark.sql import functions as F
 
     publish = (F.col("f") == "publish") & invoked()
+    what = (
+        F.when(publish & (F.col("outcome") == "ok"), "confirmed")
+        .when(publish, "publish")
+        .when(delivered(), "delivered")
+        .when((F.col("f") == "open") & invoked(), "open")
+    )
+    return ops.select("run", what.alias("what"), "op", "invoked", "completed").where("what is not null")
+
+
+def of_ops(ops: DataFrame, few: DataFrame, spans: DataFrame) -> DataFrame:
+    """`delivered`, `confirmed_under_faults`, `outage`, `recovery`: a row a run, as `checkers.availability` has them.
+    `ops`: as `slim` has them; `few`: those of which there are few (`ops.FEW`); `spans`: the faults that took place
+    (`took_place`). Read several times: to be kept."""
+    from pyspark.sql import functions as F
+
+    confirmed = F.col("what") == "confirmed"
+    publish = confirmed | (F.col("what") == "publish")
     # when the undoing of all began: until then connections were tried for in order to work
     over = (
-        ops.where((F.col("f") == "phase") & (F.get_json_object("detail", "$.name") == "undo"))
+        few.where((F.col("f") == "phase") & (F.get_json_object("detail", "$.name") == "undo"))
         .groupBy("run")
         .agg(F.min("op").alias("over"))
     )
-    opened = (F.col("f") == "open") & invoked() & (F.col("op") < F.col("over"))
+    opened = (F.col("what") == "open") & (F.col("op") < F.col("over"))
     asked = (
         ops.join(F.broadcast(over), "run", "left")
         .groupBy("run")
         .agg(
-            F.count(F.when(delivered(), 1)).alias("delivered"),
+            F.count(F.when(F.col("what") == "delivered", 1)).alias("delivered"),
             F.min(F.when(publish, F.col("invoked"))).alias("start"),
             F.max(F.when(publish, F.col("invoked"))).alias("asked"),
-            F.max(F.when(publish & (F.col("outcome") == "ok"), F.col("completed"))).alias("confirmed_last"),
+            F.max(F.when(confirmed, F.col("completed"))).alias("confirmed_last"),
             F.max(F.when(opened, F.col("invoked"))).alias("opened"),
         )
         .withColumn("opened", F.when(F.col("start").isNotNull(), F.col("opened")))
         .withColumn("finish", F.greatest("asked", "confirmed_last", "opened"))
         .select("run", "delivered", "start", "finish")
     )
-    confirms = ops.where(publish & (F.col("outcome") == "ok")).select("run", "invoked", "completed")
+    confirms = ops.where(confirmed).select("run", "invoked", "completed")
     return (
         asked.join(F.broadcast(_under_faults(confirms, spans)), "run", "left")
         .join(F.broadcast(_outage(confirms, asked)), "run", "left")

@@ -9,20 +9,17 @@ from results.spark.ops import invoked, said
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-COLUMNS = ("run", "day", "scenario", "op", "end", "f", "key", "outcome", "invoked", "completed", "error", "detail",
-           "answer")  # fmt: skip
-F_OF_FAULTS = ("inject", "undo")
 SAID = (
     "struct<nemesis:string,kind:string,target:string,actions:array<struct<nodes:array<string>>>,"
     "in_force:map<string,bigint>>"
 )
 
 
-def faults(ops: DataFrame) -> DataFrame:
-    """From ops (COLUMNS, of F_OF_FAULTS): rows of the table."""
+def faults(few: DataFrame) -> DataFrame:
+    """From ops of which there are few (`ops.FEW`): rows of the table."""
     from pyspark.sql import functions as F
 
-    undo = ops.where(F.col("f") == "undo")
+    undo = few.where(F.col("f") == "undo")
     done = F.col("outcome") == "ok"
     done = done & F.col("end").isNotNull()
     undone = undo.groupBy("run", "key").agg(
@@ -30,7 +27,7 @@ def faults(ops: DataFrame) -> DataFrame:
         F.max(F.when(done, F.struct("end", "completed", said().alias("said")))).alias("undone"),
     )
     told = F.from_json(said(), SAID)
-    inject = ops.where(F.col("f") == "inject").withColumn("told", told)
+    inject = few.where(F.col("f") == "inject").withColumn("told", told)
     in_force = F.coalesce(F.array_max(F.map_values("told.in_force")), F.col("completed"))
     nodes = F.array_distinct(F.flatten(F.col("told.actions.nodes")))
     bit = F.get_json_object("undone.said", "$.bit").cast("boolean")

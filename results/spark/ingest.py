@@ -10,7 +10,9 @@ What explorations tell of seeds needs no Spark: their journals are read, and wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -39,7 +41,7 @@ _FROM_FACTS = tuple(name for name in RUNS.names if name in FACTS.names)
 @dataclass(frozen=True)
 class Ingested:
     """What an ingest did: names of runs. `gone`: in the tables, no longer in the store. `going_on`: left for later.
-    `explored`: explorations that are new or went on, and how many seeds they have."""
+    `explored`: explorations that are new or went on, and how many seeds they have. `took`: seconds a step."""
 
     generation: int
     new: list[str] = field(default_factory=list)
@@ -51,6 +53,7 @@ class Ingested:
     ops: int = 0
     tidied: int = 0
     explored: dict[str, int] = field(default_factory=dict)
+    took: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -135,11 +138,13 @@ class Job:
         self.files: dict[str, list[File]] = {}
         self.fresh: dict[str, list[File]] = {}
         self.joined = False  # whether rows of other runs are in the files written
+        self.took: dict[str, float] = {}
 
     @cached_property
     def session(self) -> SparkSession:
         """It begins when it is first needed."""
-        return self.begin()
+        with self.step("start"):
+            return self.begin()
 
     @cached_property
     def cores(self) -> int:
@@ -189,7 +194,15 @@ class Job:
             sum(file.rows for file in self.fresh["ops"]),
             tidied,
             {one.id: len(one.rows) for one in seeds},
+            {name: round(seconds, 3) for name, seconds in self.took.items()},
         )
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Takes the time of a step."""
+        began = time.monotonic()
+        yield
+        self.took[name] = self.took.get(name, 0.0) + time.monotonic() - began
 
     def tasks(self, total: int) -> int:
         """How many tasks so many bytes are worth."""
@@ -204,8 +217,9 @@ class Job:
              "files": list(one.sizes), "size": sum(one.sizes.values())}
             for one in fresh
         ]  # fmt: skip
-        work = tasks.spread(pieces, _size, self.tasks(sum(map(_size, pieces))))
-        found = tasks.run(self.session, work, reading.examine, FACTS).toArrow()
+        work = tasks.spread(pieces, _size, self.tasks(sum(map(_size, pieces))))  # which a session is begun for
+        with self.step("read"):
+            found = tasks.run(self.session, work, reading.examine, FACTS).toArrow()
         rows: list[dict[str, Any]] = found.to_pylist()
         return sorted(rows, key=lambda row: str(row["run"]))
 
@@ -221,18 +235,19 @@ class Job:
         self.rewrite("ops", self.ops(planned, runs), planned, replaced)
         self.say("ops are written")
         limits = any(run["limit"] for run in planned.runs)
+        few = self.written("ops", ops.FEW, ops.F_OF_FEW).persist()
         of_messages = self.written("ops", [*messages.COLUMNS, "channel", *messages.TEXT], messages.F_OF_MESSAGES)
         parts = self.parts(planned.slots["messages"])
-        self.rewrite("messages", messages.messages(of_messages, runs, parts, limits), planned, replaced)
+        self.rewrite("messages", messages.messages(of_messages, few, runs, parts, limits), planned, replaced)
         self.say("messages are written")
-        self.small("faults", faults.faults(self.written("ops", faults.COLUMNS, faults.F_OF_FAULTS)), planned, replaced)
+        self.small("faults", faults.faults(few), planned, replaced)
         spans = counted.took_place(self.written("faults"), runs)
-        claims = leaders.claims(self.written("ops", leaders.COLUMNS, leaders.F_OF_LEADERS), runs).persist()
+        claims = leaders.claims(few, runs).persist()
         self.small("leaders", claims, planned, replaced)
         self.small(
             "latency",
             latency.latency(
-                self.written("ops", latency.COLUMNS),
+                self.written("ops", latency.COLUMNS, but=latency.NOT_MEASURED),
                 self.written("messages", latency.OF_MESSAGES),
                 runs,
                 faults.merged(spans, "asked", "end"),
@@ -242,8 +257,10 @@ class Job:
         )
         self.small("verdicts", self.judge(self.session, runs), planned, replaced)
         self.say("faults, leaders, latencies and verdicts are written")
-        self.small("runs", self.runs(runs, spans, claims), planned, replaced)
-        claims.unpersist()
+        counts = counted.slim(self.written("ops", counted.COLUMNS, counted.F_OF_COUNTS)).persist()
+        self.small("runs", self.runs(runs, counted.of_ops(counts, few, spans), claims), planned, replaced)
+        for kept in (few, claims, counts):
+            kept.unpersist()
 
     def ops(self, planned: Planned, runs: DataFrame) -> DataFrame:
         pieces = [piece for run in planned.runs for piece in _pieces(run)]
@@ -252,10 +269,9 @@ class Job:
         ended = tasks.run(self.session, work, reading.completions, reading.ROW)
         return ops.ops(begun, ended, runs, self.parts(planned.slots["ops"]))
 
-    def runs(self, runs: DataFrame, spans: DataFrame, claims: DataFrame) -> DataFrame:
+    def runs(self, runs: DataFrame, counts: DataFrame, claims: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
 
-        rows = self.written("ops", counted.COLUMNS, counted.F_OF_COUNTS)
         row = runs.select(
             *_FROM_FACTS,
             F.col("rows").alias("ops"),
@@ -265,7 +281,7 @@ class Job:
         )
         for more in (
             counted.of_messages(self.written("messages", counted.OF_MESSAGES)),
-            counted.of_ops(rows, spans),
+            counts,
             counted.of_faults(self.written("faults")),
             leaders.vacancies(claims),
             counted.of_verdicts(self.written("verdicts", ["run", "verdict"])),
@@ -282,24 +298,31 @@ class Job:
         """In how many tasks rows of so many slots are brought together."""
         return max(min(slots, 4000), self.cores)
 
-    def written(self, name: str, columns: Sequence[str] | None = None, of: Sequence[str] = ()) -> DataFrame:
+    def written(
+        self, name: str, columns: Sequence[str] | None = None, of: Sequence[str] = (), but: Sequence[str] = ()
+    ) -> DataFrame:
         """The new rows of a table, as they were written."""
         from pyspark.sql import functions as F
 
-        rows = self.scan(name, [(file, 0) for file in self.fresh[name]], columns, of)
+        rows = self.scan(name, [(file, 0) for file in self.fresh[name]], columns, of, but)
         if not self.joined:
             return rows
         # rows of others were written anew along with them
         return rows.join(F.broadcast(self.names), "run", "left_semi")
 
     def scan(
-        self, name: str, files: Sequence[tuple[File, int]], columns: Sequence[str] | None = None, of: Sequence[str] = ()
+        self,
+        name: str,
+        files: Sequence[tuple[File, int]],
+        columns: Sequence[str] | None = None,
+        of: Sequence[str] = (),
+        but: Sequence[str] = (),
     ) -> DataFrame:
         names = list(columns or TABLES[name].names)
         schema = pa.schema([*(TABLES[name].field(each) for each in names), ("slot", pa.int32())])
         pieces = [
             {"tables": self.tables.location, "table": name, "path": file.path, "columns": names, "slot": slot,
-             "f": list(of), "size": file.size}
+             "f": list(of), "but": list(but), "size": file.size}
             for file, slot in files
         ]  # fmt: skip
         work = tasks.spread(pieces, _size, self.tasks(sum(map(_size, pieces))))
@@ -327,19 +350,19 @@ class Job:
         kept = keep(self.before.files[name], replaced, planned.places[kind], planned.slots[kind])
         if name in ("rejected", "seeds"):
             return
-        rows, parts = None, None  # those of a slot of ops or messages are together already
-        if frame is not None:
-            rows = frame.select("slot", *TABLES[name].names)
-            parts = None if name in ("ops", "messages") else self.parts(planned.slots[kind])
+        rows, parts = frame, None  # those of a slot of ops or messages are together already
+        if frame is not None and name not in ("ops", "messages"):
+            parts = self.parts(planned.slots[kind])
         if kept.anew:
             old = self.scan(name, kept.anew)
             if replaced:
                 names = tasks.frame(self.session, pa.table({"run": [run for run, _ in replaced]}))
                 old = old.join(F.broadcast(names), "run", "left_anti")
-            rows = old if rows is None else rows.unionByName(old)
+            rows = old if frame is None else frame.select("slot", *TABLES[name].names).unionByName(old)
             parts = self.parts(planned.slots[kind] + len(kept.anew))
             self.joined = True
-        new = write(rows, name, self.tables, self.generation, parts) if rows is not None else []
+        with self.step(name):
+            new = write(rows, name, self.tables, self.generation, parts) if rows is not None else []
         self.fresh[name] = new if frame is not None else []
         self.files[name] = sorted([*kept.stay, *new], key=lambda file: file.path)
 

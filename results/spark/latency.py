@@ -19,11 +19,11 @@ WIDTHS = (1, 10, 60, 600, 3600, 36_000, 360_000)  # seconds
 
 
 def latency(ops: DataFrame, messages: DataFrame, runs: DataFrame, union: DataFrame) -> DataFrame:
-    """From ops (COLUMNS) and messages (OF_MESSAGES): rows of the table. `union`: of the intervals of the faults, from
-    the asking for one to its end (`faults.merged`)."""
+    """From ops (COLUMNS, but NOT_MEASURED) and messages (OF_MESSAGES): rows of the table. `union`: of the
+    intervals of the faults, from the asking for one to its end (`faults.merged`)."""
     from pyspark.sql import functions as F
 
-    asked = ops.where((F.col("process") >= 0) & invoked() & ~F.col("f").isin(*NOT_MEASURED)).select(
+    asked = ops.where((F.col("process") >= 0) & invoked()).select(
         "run",
         "f",
         F.col("invoked").alias("start"),

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-COLUMNS = ("run", "day", "scenario", "op", "f", "key", "node", "outcome", "invoked", "detail", "term", "incarnation")
-F_OF_LEADERS = ("leader", "belief", "exit")
 
-
-def claims(ops: DataFrame, runs: DataFrame) -> DataFrame:
-    """From ops (COLUMNS, of F_OF_LEADERS): rows of the table, with `sure` (the node surely led all the while) and `op`
-    (of the first view)."""
+def claims(few: DataFrame, runs: DataFrame) -> DataFrame:
+    """From ops of which there are few (`ops.FEW`): rows of the table, with `sure` (the node surely led all the while)
+    and `op` (of the first view)."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -21,7 +18,7 @@ def claims(ops: DataFrame, runs: DataFrame) -> DataFrame:
         return F.get_json_object("detail", f"$.{name}")
 
     views = (
-        ops.where(F.col("f").isin("leader", "belief") & (F.col("outcome") == "info") & told("role").isNotNull())
+        few.where(F.col("f").isin("leader", "belief") & (F.col("outcome") == "info") & told("role").isNotNull())
         .select(
             "run",
             "day",
@@ -38,7 +35,7 @@ def claims(ops: DataFrame, runs: DataFrame) -> DataFrame:
             told("reign").alias("reign"),
         )
     )  # fmt: skip
-    exits = ops.where(F.col("f") == "exit").select(
+    exits = few.where(F.col("f") == "exit").select(
         "run", "op", F.coalesce("node", F.lit("")).alias("node"), F.col("invoked").alias("asked")
     )
     # the end of its process ends what a node believed of every scope

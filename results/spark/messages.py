@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 COLUMNS = ("run", "op", "end", "process", "f", "key", "value", "node", "outcome", "invoked", "completed", "error")
 TEXT = ("detail", "answer")
-F_OF_MESSAGES = ("publish", "consume", "ack", "drain")
+F_OF_MESSAGES = ("publish", "consume", "ack")
 
 
-def messages(ops: DataFrame, runs: DataFrame, parts: int, limits: bool) -> DataFrame:
-    """From ops (COLUMNS, of F_OF_MESSAGES) and runs (`ingest.PLANNED`): rows of the table, by slot. `limits`: whether
-    any run has a delivery limit."""
+def messages(ops: DataFrame, few: DataFrame, runs: DataFrame, parts: int, limits: bool) -> DataFrame:
+    """From ops (COLUMNS, of F_OF_MESSAGES), those of which there are few (`ops.FEW`), and runs (`plan.PLANNED`): rows
+    of the table, with `slot` and `n`. `limits`: whether any run has a delivery limit."""
     from pyspark.sql import functions as F
 
     of = F.broadcast(runs.select("run", "n", "message_base", "message_pieces"))
@@ -58,7 +58,8 @@ def messages(ops: DataFrame, runs: DataFrame, parts: int, limits: bool) -> DataF
         .where(F.col("op").isNotNull())
     )
     drained = (
-        rows.where((F.col("f") == "drain") & (F.col("outcome") == "ok"))
+        few.where((F.col("f") == "drain") & (F.col("outcome") == "ok"))
+        .join(F.broadcast(runs.select("run", "n")), "run")
         .groupBy("n", "key")
         .agg(F.max("end").alias("drained"))
     )
@@ -71,6 +72,7 @@ def messages(ops: DataFrame, runs: DataFrame, parts: int, limits: bool) -> DataF
         lost = lost & ~F.coalesce(F.col("op") <= F.col("droppable"), F.lit(False))
     return each.select(
         "slot",
+        "n",
         "run",
         "day",
         "scenario",

@@ -10,15 +10,23 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
+# Rows of ops of which a run has few, however long it is; and what is asked of them.
+F_OF_FEW = ("inject", "undo", "leader", "belief", "exit", "phase", "drain")
+FEW = ("run", "day", "scenario", "op", "end", "f", "key", "node", "outcome", "invoked", "completed", "error", "detail",
+       "answer", "term", "incarnation")  # fmt: skip
+
+
 def ops(begun: DataFrame, ended: DataFrame, runs: DataFrame, parts: int) -> DataFrame:
-    """From rows that begin an op, or stand alone, and rows that end one (`reading.ROW`): rows of the table, by slot."""
+    """From rows that begin an op, or stand alone, and rows that end one (`reading.ROW`): rows of the table, with `slot`
+    and `n`, in their order."""
     from pyspark.sql import functions as F
 
-    # both sides brought together by slot: what comes out is in the order, and in the tasks, that it is written in
+    # both sides brought together by slot, and merged: what comes out is in the order, and in the tasks, that it is
+    # written in; and no side must fit in memory, whatever Spark takes its size for
     i = begun.repartition(parts, "slot").alias("i")
     c = ended.repartition(parts, "slot").alias("c")
     same = [F.col(f"i.{key}") == F.col(f"c.{key}") for key in ("slot", "n")]
-    joined = i.join(c, [*same, F.col("i.index") == F.col("c.op")], "left").join(
+    joined = i.join(c.hint("merge"), [*same, F.col("i.index") == F.col("c.op")], "left").join(
         F.broadcast(runs.select("n", "run", "day", "scenario")).alias("r"), F.col("i.n") == F.col("r.n")
     )
 
@@ -30,6 +38,7 @@ def ops(begun: DataFrame, ended: DataFrame, runs: DataFrame, parts: int) -> Data
     outcome = F.when(type_ == int(OK), str(OK)).when(type_ == int(FAIL), str(FAIL)).otherwise(str(INFO))
     return joined.select(
         F.col("i.slot").alias("slot"),
+        F.col("i.n").alias("n"),
         F.col("r.run").alias("run"),
         F.col("r.day").alias("day"),
         F.col("r.scenario").alias("scenario"),

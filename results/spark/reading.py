@@ -119,12 +119,15 @@ def _slotted(batch: pa.RecordBatch, by: str, piece: dict[str, Any]) -> Iterator[
 
 
 def rows_of_table(piece: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-    """Rows of one file of a table {tables, table, path, columns, slot, f}: those columns and the slot; only of these
-    operations, where `f` names some. A file of an older schema has nothing in columns that are newer."""
+    """Rows of one file of a table {tables, table, path, columns, slot, f, but}: those columns and the slot; only of
+    these operations, where `f` names some, and not of those that `but` names. A file of an older schema has nothing
+    in columns that are newer."""
     fs, root = filesystem(piece["tables"])
     schema = TABLES[piece["table"]]
     wanted = pa.schema([*(schema.field(name) for name in piece["columns"]), ("slot", pa.int32())])
     chosen = ds.field("f").isin(piece["f"]) if piece["f"] else None
+    if piece["but"]:
+        chosen = ~ds.field("f").isin(piece["but"])
     data = ds.dataset([f"{root}/{piece['path']}"], schema=schema, format="parquet", filesystem=fs, partitioning=None)
     for batch in data.to_batches(piece["columns"], filter=chosen, batch_size=ROWS, batch_readahead=1):
         if batch.num_rows:

@@ -35,7 +35,7 @@ FILE = pa.schema(
 ORDER = {
     "runs": ("run",),
     "ops": ("run", "op"),
-    "messages": ("run", "id"),
+    "messages": ("run", "key", "id"),
     "faults": ("run", "injected"),
     "leaders": ("run", "began"),
     "verdicts": ("run", "checker"),
@@ -46,16 +46,17 @@ ORDER = {
 def write(frame: DataFrame, table: str, tables: Tables, generation: int, parts: int | None) -> list[File]:
     """Write the rows of a frame (the columns of a table, and `slot`): those of a slot, which are of one day and
     scenario, into one file. `parts`: how many tasks the rows are to be brought together in; None where those of a slot
-    are together already."""
+    are together already. A frame may have `n`, which orders its runs as their names do, and sooner."""
     schema, location, number = TABLES[table], tables.location, f"{generation:06d}"
 
     def each(batches: Batches) -> Batches:
         return _written(batches, table, location, number)
 
-    frame = frame.select("slot", *schema.names)
+    order = ["n" if name == "run" and "n" in frame.columns else name for name in ORDER[table]]
     if parts is not None:
         frame = frame.repartition(parts, "slot")
-    rows = frame.sortWithinPartitions("slot", *ORDER[table]).mapInArrow(each, spark_schema(FILE)).collect()
+    frame = frame.sortWithinPartitions("slot", *order).select("slot", *schema.names)
+    rows = frame.mapInArrow(each, spark_schema(FILE)).collect()
     return sorted((File(**row.asDict()) for row in rows), key=lambda file: file.path)
 
 
