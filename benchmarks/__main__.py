@@ -5,7 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from benchmarks import containers, gate, linearizability, overhead, prove, search, shrink, simulation, starts
+from benchmarks import (
+    containers,
+    gate,
+    linearizability,
+    overhead,
+    pipeline,
+    prove,
+    search,
+    shrink,
+    simulation,
+    starts,
+)
 from benchmarks.machine import describe
 
 BENCHMARKS: dict[str, Callable[[], None]] = {
@@ -16,6 +27,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "overhead": overhead.main,
     "linearizability": linearizability.main,
     "gate": gate.main,
+    "pipeline": pipeline.main,
     "containers": containers.main,
     "starts": starts.main,
 }

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from benchmarks import by_hand, pipeline
 from benchmarks.store import make
 from chaos.cli import check_all
 from chaos.model import registry
@@ -30,7 +31,7 @@ from results.spark.ingest import ingest
 from results.spark.session import Where
 from results.spark.verdicts import row_of
 from results.store import DONE, Run, RunDirectory
-from results.tables.load import load
+from results.tables.load import Loaded, load
 from results.tables.manifest import Tables
 from tests.checkers.test_split import LOSSY
 from tests.results.checking import bad
@@ -120,10 +121,17 @@ def test_what_takes_a_process_down_takes_no_job_down(
     assert on_spark(session, tmp_path / "store", [first, second], 700) == expected
 
 
-def test_verdicts_in_the_tables(session: Session, store: Path, alone: dict[str, Judged], tmp_path: Path) -> None:
-    tables = tmp_path / "tables"
-    ingest(session, str(store), Tables(tables), check.judging(LIMITS))
-    found = load(store, tables)
+@pytest.fixture(scope="module")
+def tables(session: Session, store: Path, tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    folder = tmp_path_factory.mktemp("tables")
+    done = ingest(session, str(store), Tables(folder), check.judging(LIMITS))
+    steps = ["start", "read", "ops", "messages", "faults", "leaders", "latency", "verdicts", "runs"]
+    assert list(done.took) == steps
+    return load(store, folder)
+
+
+def test_verdicts_in_the_tables(tables: Loaded, alone: dict[str, Judged]) -> None:
+    found = tables
     told = {(row["run"], row["checker"]): row for row in found.verdicts.to_arrow().to_pylist()}
     for run, judged in alone.items():
         for result in judged.results:
@@ -133,6 +141,11 @@ def test_verdicts_in_the_tables(session: Session, store: Path, alone: dict[str, 
     of_runs = {row["run"]: row["verdict"] for row in found.runs.to_arrow().to_pylist()}
     judged_ones = {run: judged for run, judged in alone.items() if judged.bad is None}
     assert of_runs == {run: merge(one.verdict for one in judged.results) for run, judged in judged_ones.items()}
+
+
+def test_the_benchmark_by_hand_makes_the_same_tables(store: Path, tables: Loaded, tmp_path: Path) -> None:
+    by_hand.Job(str(store), Tables(tmp_path)).run()
+    pipeline.compare(load(store, tmp_path), tables)
 
 
 def test_the_command_says_the_same_by_both_engines(
