@@ -11,6 +11,7 @@ from rich.text import Text
 from chaos.cli import options
 from chaos.cli.output import out, print_json
 from chaos.model.errors import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, BadInput
+from chaos.shipped import shipped
 from results import suite_runs
 from results.gate import told
 from results.gate.evidence import Evidence, evidence
@@ -49,7 +50,7 @@ def command(
     Exit code 0 if the gate is open, 1 if it is shut, 2 if that cannot be decided. docs/gate.md has the rules. The
     tables must be up to date: `splitbrain ingest` first.
     """
-    policy = load(file)
+    policy = load(shipped(file))
     if not store.path.is_dir():
         raise BadInput(f"{store.path}: there is no such store: say where with --store")
     now = datetime.now(UTC)

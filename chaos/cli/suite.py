@@ -32,6 +32,7 @@ from chaos.search.suite_plan import Work
 from chaos.search.suite_plan import plan as plan_of
 from chaos.search.suites import EVERY, NOTHING, UNEXPECTED, Done, Tried, conduct, line, part_of_suite
 from chaos.selection import select
+from chaos.shipped import shipped
 from chaos.suite import Suite
 from results import suite_runs
 from results.store import LATEST, Store
@@ -92,6 +93,7 @@ def command(
     Exit code 0 if they did, 1 if one did not. docs/suites.md has the format.
     """
     part = _shard(shard)
+    file = shipped(file)
     suite = suites.load(file, seeds)
     if resume is not None:
         told = {"--row": rows, "--filter": expression, "--seeds": seeds, "--repeat": repeat, "--retries": retries,

@@ -193,10 +193,14 @@ def _merged(one: judge.Asked, told: Iterable[tuple[str, Any]]) -> Result:
     assert isinstance(one.checker, Parted)
     name = one.checker.name
     pieces: list[tuple[int, Part]] = []
+    failed = []
     for kind, what in told:
         if kind == "failed":
-            return Result(name, Verdict.UNKNOWN, what)
-        pieces += what
+            failed.append(what)
+        else:
+            pieces += what
+    if failed:  # of several always the same one, whichever part was done first
+        return Result(name, Verdict.UNKNOWN, min(failed))
     try:
         return one.checker.merge([part for _, part in sorted(pieces, key=lambda piece: piece[0])], one.options)
     except Exception as error:

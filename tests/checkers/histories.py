@@ -193,3 +193,20 @@ class Cases(dict[str, Case]):
             return write
 
         return record
+
+
+def taken_back(story: Story, *, elsewhere: bool) -> None:
+    """A consumer of two credits, whose node was cut off, is back. It gets 1 and 2, which were meanwhile given to
+    another (`elsewhere`), so that the broker had given it credits anew; with those it took 3, before the other took 4.
+    """
+    for id_ in (1, 2, 3, 4):
+        story.publish(id_)
+    first, second = story.credit(), story.credit()
+    others = [story.credit(process=11) for _ in range(3)]
+    story.end(first, value=1, redelivered=False)
+    story.end(second, value=2, redelivered=False)
+    if elsewhere:
+        story.end(others[0], value=1, redelivered=True)
+        story.end(others[1], value=2, redelivered=True)
+    story.end(others[2], value=4, redelivered=False)
+    story.end(story.credit(), value=3, redelivered=False)

@@ -12,13 +12,14 @@ from chaos.model.history import History
 from chaos.model.op import INFO, INVOKE, OK, Op, OpType
 from chaos.model.verdict import Anomaly, Result, Verdict
 from checkers.linearizability import planner
-from checkers.linearizability.calls import Calls, F, calls
+from checkers.linearizability.calls import NEVER, Calls, F, calls
 from checkers.linearizability.counterexample import Counterexample
+from checkers.linearizability.from_history import calls_of
 from checkers.linearizability.porcupine import models
 from checkers.linearizability.verdict import Decision
-from checkers.linearizable import Linearizable, _anomaly
+from checkers.linearizable import Linearizable, _anomaly, _not_before
 from checkers.run import check_all
-from tests.checkers.histories import Cases, Story, judge
+from tests.checkers.histories import Cases, Story, judge, taken_back
 
 CASES = Cases()
 case = CASES.add
@@ -366,3 +367,43 @@ def test_what_nobody_calls_a_first_delivery_may_be_a_repeat(said: bool | None, v
     for id_ in (2, 1):
         story.deliver(id_, redelivered=said)
     assert judge(Linearizable(), story.history(), {"delivery": "at-least-once"}).verdict is verdict
+
+
+@pytest.mark.parametrize(("elsewhere", "verdict"), [(True, Verdict.VALID), (False, Verdict.INVALID)])
+def test_credits_that_no_client_sees_are_allowed_for(elsewhere: bool, verdict: Verdict) -> None:
+    story = Story()
+    taken_back(story, elsewhere=elsewhere)
+    assert judge(Linearizable(), story.history(), {"model": "fifo-queue"}).verdict is verdict
+
+
+def told(which: Calls) -> str:
+    """Calls and returns, in order: "put1( put1) take1( take1)"."""
+    ends: dict[Any, str] = {}
+    for place in range(len(which)):
+        name = f"put{which.arg[place]}" if which.f[place] == F.PUT else f"take{which.out[place]}"
+        assert not {which.call[place], which.ret[place]} & set(ends), "two at one moment"
+        ends |= {which.call[place]: f"{name}(", which.ret[place]: f"{name})"}
+    ends.pop(NEVER, None)
+    assert sorted(ends) == list(range(len(ends)))
+    return " ".join(ends[at] for at in sorted(ends))
+
+
+def test_a_delivery_is_called_as_early_as_it_may_have_been_and_all_else_stays_in_order() -> None:
+    """Of two on one credit the one that came first is called first."""
+    story = Story()
+    taken_back(story, elsewhere=True)
+    for message in (5, 6):
+        story.publish(message)
+        story.deliver(message, redelivered=False)
+    story.publish(7, end=None)
+    before = calls_of(story.history(), "fifo-queue").calls
+    published = "put1( put1) put2( put2) put3( put3) put4( put4) take1( take2("
+    others = "take1( take2( take4( take1) take2) take1) take2) take4)"
+    assert told(before) == (
+        f"{published} {others} take3( take3) put5( put5) take5( take5) put6( put6) take6( take6) put7("
+    )
+    after = _not_before(story.history(), before)
+    assert told(after) == (
+        f"{published} take3( take5( {others} take6( take3) put5( put5) take5) put6( put6) take6) put7("
+    )
+    assert after.call.tolist() == sorted(after.call.tolist())

@@ -14,7 +14,7 @@ from chaos.model.op import FAIL, INFO, INVOKE, OK, Op
 from chaos.model.verdict import Anomaly, Result, Verdict
 from checkers.linearizable import Linearizable
 from checkers.order import Order
-from tests.checkers.histories import Cases, Story, judge
+from tests.checkers.histories import Cases, Story, judge, taken_back
 
 CASES = Cases()
 case = CASES.add
@@ -125,23 +125,6 @@ def _overtaken_by_one_that_came_again(story: Story) -> None:
     story.end(elsewhere, value=2, redelivered=False)
     story.end(one, value=2, redelivered=True)
     story.end(other, value=1, redelivered=False)
-
-
-def taken_back(story: Story, *, elsewhere: bool) -> None:
-    """A consumer of two credits, whose node was cut off, is back. It gets 1 and 2, which were meanwhile given to
-    another (`elsewhere`), so that the broker had given it credits anew; with those it took 3, before the other took 4.
-    """
-    for id_ in (1, 2, 3, 4):
-        story.publish(id_)
-    first, second = story.credit(), story.credit()
-    others = [story.credit(process=11) for _ in range(3)]
-    story.end(first, value=1, redelivered=False)
-    story.end(second, value=2, redelivered=False)
-    if elsewhere:
-        story.end(others[0], value=1, redelivered=True)
-        story.end(others[1], value=2, redelivered=True)
-    story.end(others[2], value=4, redelivered=False)
-    story.end(story.credit(), value=3, redelivered=False)
 
 
 @case(result(Verdict.VALID, "3 pairs of deliveries in order", messages=4, pairs=3))

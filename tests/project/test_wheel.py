@@ -48,6 +48,7 @@ def test_the_worker_is_in_the_wheel_and_runs_without_go(tmp_path: Path) -> None:
         mode = unpacked.getinfo(WORKER).external_attr >> 16
     assert mode & 0o111 == 0o111
     assert (tmp_path / "site" / "chaos" / "suites" / "claims.toml").exists()
+    assert (tmp_path / "site" / "chaos" / "policies" / "smoke.toml").exists()
     (tmp_path / "site" / WORKER).chmod(mode & 0o777)  # as installers do
     done = run(SEARCH, tmp_path / "site")
     assert (done.stdout, done.stderr) == ("False\n", "")
