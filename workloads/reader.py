@@ -155,6 +155,8 @@ class Reader:
 
     def _delivered(self, entry: Entry) -> None:
         worker = self._worker
+        if worker.client is None:
+            return  # it came while that connection was being closed: nobody took it, and it is read again
         # a broker that hands out more than was granted is recorded as what it did
         op = self._credits.popleft() if self._credits else worker.begin("consume", key=self._log)
         detail: dict[str, object] = {"offset": entry.offset}
