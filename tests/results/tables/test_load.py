@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaos.model.errors import BadInput, SplitbrainError
+from results.spark.ingest import ingest
 from results.tables.load import load
 from results.tables.manifest import CURRENT, File, Manifest, Tables
-from results.tables.schema import RUNS, VERDICTS
+from results.tables.schema import RUNS, SCHEMA_VERSION, VERDICTS
 from tests.results.tables.made import make
 
 
@@ -127,3 +129,23 @@ def test_results_by_itself_is_cheap_and_has_load() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[]", "True False", "True False"]
+
+
+def test_tables_from_before_there_were_seeds_are_read_and_written_on(tmp_path: Path) -> None:
+    tables = Tables(tmp_path / "tables")
+    tables.switch(replace(generation(1, tables, "first"), schema=1))
+    loaded = load(tmp_path)
+    assert (loaded.manifest.schema, len(loaded.verdicts), len(loaded.seeds)) == (1, 1, 0)
+    (tmp_path / "explore-ab.jsonl").write_text(JOURNAL)
+    done = ingest(lambda: pytest.fail("it asked for Spark"), str(tmp_path), tables)
+    assert done.explored == {"20261120-235959-explore-ab": 1}
+    loaded = load(tmp_path)
+    assert (loaded.manifest.schema, len(loaded.verdicts), len(loaded.seeds)) == (SCHEMA_VERSION, 1, 1)
+
+
+JOURNAL = """\
+{"schema": 2, "id": "20261120-235959-explore-ab", "begun": "2026-11-20T23:59:59+00:00", "swarm": true, \
+"scenario": "name = \\"q\\"\\n[cluster]\\nbroker = \\"null\\"\\n", "versions": {}}
+{"seed": 1, "verdict": "valid", "failures": [], "why": {}, "run": null, "coverage": {"faults": {}, \
+"leader_changes": 0}, "digest": "d", "verdicts": {"messages": "valid"}, "numbers": {"lost": 0}}
+"""
