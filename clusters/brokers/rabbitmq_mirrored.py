@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from chaos.model.schedule import GROW, SHRINK
+from chaos.model.schedule import GROW, LEAVE, REPLACE, SHRINK
 from chaos.model.settings import BadKey, Setting, choice, optional
 from clusters.base import NO_ACKS, PLAIN, SINGLE_ACTIVE, Cluster, QueueOptions, Setup
 from clusters.brokers.base import QueueState
@@ -96,6 +96,11 @@ class RabbitmqMirrored(Rabbitmq):
             "definitions.skip_if_unchanged = true",
         )
         return super().configuration(nodes) + "\n".join(lines) + "\n"
+
+    def membership(self, verb: str, node: str, nodes: Sequence[str]) -> Mapping[str, Any]:
+        told = super().membership(verb, node, nodes)
+        # its mirrors go with a node, and the policy has them back on it
+        return {**told, "asks": "", "back": ""} if verb in (LEAVE, REPLACE) else told
 
     def policy(self) -> dict[str, Any]:
         """What makes a queue mirrored."""

@@ -101,9 +101,9 @@ class Leave:
     """A node is out of the cluster, and joins again with nothing when it is started.
 
     Arguments: orderly (its replicas are taken away and it leaves by itself; else it is killed, its data destroyed, and
-    the others forget it), asks and back (questions, as of `Replicas`), leaves (commands, one after the other), forgets
-    (one command for each of the others, of which one has to work), lists (likewise: what it prints are the members),
-    name (what the node is called there).
+    the others forget it), asks and back (questions, as of `Replicas`; "": replicas come and go by themselves), leaves
+    (commands, one after the other), forgets (one command for each of the others, of which one has to work), lists
+    (likewise: what it prints are the members), name (what the node is called there).
     """
 
     def __init__(self, process: Process, data: str, ask: Ask, args: Mapping[str, Any]) -> None:
@@ -121,7 +121,8 @@ class Leave:
         if self._process.pid is None:
             raise FaultError("it was not running")
         if self._orderly:
-            ask_until(self._ask, self._asks)
+            if self._asks:
+                ask_until(self._ask, self._asks)
             for command in self._leaves:
                 self._run(command)
             self._down(signal.SIGTERM)
@@ -143,7 +144,8 @@ class Leave:
             if time.monotonic() > end:
                 raise FaultError(f"{self._name} has not joined the cluster again in {JOINS:g} s")
             time.sleep(_PAUSE)
-        ask_until(self._ask, self._back, max(_PAUSE, end - time.monotonic()))
+        if self._back:
+            ask_until(self._ask, self._back, max(_PAUSE, end - time.monotonic()))
         return Probe(bool(self._left), self._evidence() if self._left else "it did not leave")
 
     def _down(self, number: signal.Signals) -> None:

@@ -97,7 +97,7 @@ def process(tmp_path: Path) -> Process:
     return made
 
 
-def leave(tmp_path: Path, broker: Broker, listed: str, orderly: bool) -> Leave:
+def leave(tmp_path: Path, broker: Broker, listed: str, orderly: bool, **told: Any) -> Leave:
     data = tmp_path / "data"
     (data / "mnesia").mkdir(parents=True)
     (data / "wal").write_text("x")
@@ -111,6 +111,7 @@ def leave(tmp_path: Path, broker: Broker, listed: str, orderly: bool) -> Leave:
         "leaves": [[sys.executable, "-c", f"open({str(tmp_path / 'reset')!r}, 'w')"]],
         "forgets": [fails, [sys.executable, "-c", f"open({str(tmp_path / 'forgot')!r}, 'w')"]],
         "lists": [fails, echo],
+        **told,
     }
     return Leave(process(tmp_path), str(data), broker, args)
 
@@ -140,3 +141,12 @@ def test_one_that_the_others_still_list_has_not_left(tmp_path: Path) -> None:
     assert fault.undo() == Probe(False, "it did not leave")
     fault._process.end(signal.SIGKILL)
     assert fault._process.wait(5)
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+def test_where_replicas_come_and_go_by_themselves_nobody_asks_for_them(tmp_path: Path, orderly: bool) -> None:
+    broker = Broker({"running": ["1", "2", "3"]})
+    fault = leave(tmp_path, broker, "[rabbit@n1,rabbit@n2]", orderly, asks="", back="")
+    assert fault.inject() == "members of the cluster without it: [rabbit@n1,rabbit@n2]"
+    assert fault.undo().bit is True
+    assert broker.asked == ["cluster"]

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from chaos.model.schedule import CUT, KILL, Action
+from chaos.model.schedule import CUT, KILL, LEAVE, Action
 from clusters.base import Counts, Unknown
 from clusters.brokers.rabbitmq_mirrored import RabbitmqMirrored
 from clusters.hosted import HostedCluster
@@ -42,9 +42,10 @@ def test_a_cut_makes_two_masters_and_autoheal_leaves_one_without_what_the_other_
     async def are(**wanted: int) -> bool:
         return roles() == wanted
 
-    async def healed() -> bool:
+    async def healed() -> Counts | None:
         found = await counted()
-        return found is not None and found.serving == found.replicas == 3 and await all_serve(cluster)
+        whole = found is not None and found.serving == found.replicas == 3 and await all_serve(cluster)
+        return found if whole else None
 
     async def main() -> None:
         try:
@@ -60,6 +61,10 @@ def test_a_cut_makes_two_masters_and_autoheal_leaves_one_without_what_the_other_
             assert len({view.reign for view in seen.views if view.node == master and view.role == "leader"}) == 1
 
             others = [node for node in cluster.nodes if node != master]
+            away = await cluster.inject("away", Action(LEAVE, (others[0],)))
+            assert f"rabbit@{others[0]}" not in away.evidence
+            assert (await cluster.undo("away")).bit is True
+            await until(healed)
             links = [[a, b] for other in others for a, b in ((master, other), (other, master))]
             await cluster.inject("cut", Action(CUT, cluster.nodes, {"links": links, "service": None}))
             await until(lambda: are(leader=2, mirror=1))
@@ -71,13 +76,11 @@ def test_a_cut_makes_two_masters_and_autoheal_leaves_one_without_what_the_other_
             assert (await cluster.undo("cut")).bit is True
 
             try:
-                await until(healed, patience=100)  # in rounds, and between two of them a minute may pass
+                found = await until(healed, patience=100)  # in rounds, and between two of them a minute may pass
             except AssertionError:  # or they have no end (docs/findings.md), but for a node that forgets them
                 await cluster.inject("end", Action(KILL, (master,)))
                 await cluster.undo("end")
-                await until(healed, patience=100)
-            found = await counted()
-            assert found is not None
+                found = await until(healed, patience=100)
             assert 20 <= found.ready < 32, "what one side confirmed is gone, or what both did"
         finally:
             await cluster.down()
