@@ -121,7 +121,11 @@ def on_spark(store: Path, tables: Path, memory: str = MEMORY, *more: str) -> Job
 def _job(taken: Taken) -> Job:
     assert taken.code == 0, taken.said
     said = json.loads(taken.said)
-    return Job(said["ops"], said["took"], taken)
+    done = Job(said["ops"], said["took"], taken)
+    # a long benchmark may be ended before its tables are printed
+    told = {"ops": done.ops, "wall": taken.wall, "cpu": taken.cpu, "memory": taken.memory, "took": done.took}
+    print(json.dumps(told | {"together": taken.together}), file=sys.stderr, flush=True)
+    return done
 
 
 def compare(one: Loaded, other: Loaded) -> None:

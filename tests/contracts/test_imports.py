@@ -88,6 +88,7 @@ def test_pyspark_is_imported_by_the_pipeline_only_and_by_no_command_before_it_ne
     users = {file for file in files if any(name.split(".")[0] == "pyspark" for name in imported(file))}
     assert users
     assert all(file.is_relative_to(ROOT / "results" / "spark") for file in users)
-    code = "import sys, chaos.cli.ingest, chaos.cli.run, chaos.cli.doctor; print('pyspark' in sys.modules)"
+    commands = ", ".join(f"chaos.cli.{name}" for name in ("check", "doctor", "ingest", "run"))
+    code = f"import sys, {commands}; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
