@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -43,23 +44,28 @@ measures = ["pass", "outage", "recovery"]
 
 
 def main() -> None:
-    """Wall-clock times of the whole command, the interpreter's start included."""
+    """Times of the whole command, the interpreter's start included: by the clock, and of the processor."""
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder)
         make(store)
         (store / "gate.toml").write_text(POLICY)
         command = ["gate", f"night-{NIGHTS - 1}", "--policy", str(store / "gate.toml"), "--store", folder]
-        seconds = []
+        seconds, processor = [], []
         for _ in range(TIMES):
-            begun = time.monotonic()
+            begun, before = time.monotonic(), os.times()
             code = "import sys; from chaos.cli.main import main; main(sys.argv[1:])"
             done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=False)
             seconds.append(time.monotonic() - begun)
+            after = os.times()
+            processor.append(sum(after[2:4]) - sum(before[2:4]))
             assert done.returncode == 0, done.stdout + done.stderr
     runs = SCENARIOS * SEEDS
-    print(f"| runs judged | of the baseline | in the tables | seconds, median of {TIMES} | longest | wanted |")
-    print("|---|---|---|---|---|---|")
-    print(f"| {runs:,} | {runs:,} | {runs * NIGHTS:,} | {median(seconds):.2f} | {max(seconds):.2f} | 2 |")
+    print(
+        f"| runs judged | of the baseline | in the tables | s, median of {TIMES} | longest | processor | wanted |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    times = " | ".join(f"{each:.2f}" for each in (median(seconds), max(seconds), median(processor)))
+    print(f"| {runs:,} | {runs:,} | {runs * NIGHTS:,} | {times} | 2 |")
 
 
 def make(store: Path) -> None:
