@@ -91,10 +91,29 @@ def _reach(where: Where) -> None:
         host, _, port = address.partition(":")
         try:
             with socket.create_connection((host, int(port or (7077 if scheme == "spark" else 15002))), ANSWER):
+                pass
+            if scheme == "spark" or _speaks(f"{host}:{port or 15002}", rest):
                 return
+            problems.append("what listens there is no server of Spark Connect")
         except (OSError, ValueError) as error:
             problems.append(str(error))
     raise SplitbrainError(f"{url} does not answer: {problems[0]}; is it started, and its address right?")
+
+
+def _speaks(address: str, rest: str) -> bool:
+    """Whether gRPC is spoken there, as far as that can be told without TLS: PySpark would wait for it without end."""
+    if "use_ssl=true" in rest.lower() or "token=" in rest.lower():
+        return True
+    try:
+        import grpc
+    except ImportError:
+        return True  # PySpark says what is missing
+    with grpc.insecure_channel(address) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=ANSWER)
+        except grpc.FutureTimeoutError:
+            return False
+    return True
 
 
 def _start(where: Where, log: int) -> SparkSession:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chaos.model.errors import BadInput, SplitbrainError
-from results.spark import java
+from results.spark import java, session
 from results.spark.session import Where, explained, opened
 
 
@@ -55,6 +55,16 @@ def test_a_master_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
             begin(Where(master=f"spark://127.0.0.1:{port}"))
         with pytest.raises(SplitbrainError, match="does not answer"):
             begin(Where(remote=f"sc://127.0.0.1:{port}"))
+
+
+def test_a_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "trouble", lambda remote=False: None)
+    monkeypatch.setattr(session, "ANSWER", 1.0)
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        with pytest.raises(SplitbrainError, match="does not answer: what listens there is no server of Spark Connect"):
+            begin(Where(remote=f"sc://127.0.0.1:{mute.getsockname()[1]}"))
 
 
 @pytest.mark.parametrize(
