@@ -83,9 +83,7 @@ def test_as_many_as_may_fail_are_no_trouble_and_one_more_is(tmp_path: Path) -> N
     assert (trouble.run, trouble.verdict, trouble.expected) == ("20261121-night-steady[nodes=5]-s1", "invalid", None)
 
 
-@pytest.mark.parametrize(
-    ("low", "trouble"), [(5.0, None), (7.0, "availability.longest_gap 7ns to 10ns in all seeds")]
-)
+@pytest.mark.parametrize(("low", "trouble"), [(5.0, None), (7.0, "availability.longest_gap 7ns to 10ns in all seeds")])
 def test_a_number_is_looked_up(tmp_path: Path, low: float, trouble: str | None) -> None:
     slow = cell("slow", "", Expectation(None, (), 1.0, "availability.longest_gap", (low, 10.0)))
     night = Night(cells=[slow])

@@ -48,3 +48,10 @@ def running(folder: Path, *arguments: str, faults: list[dict[str, Any]], **env: 
             process.communicate()
         if directory is not None:
             splitbrain(folder, "clean", directory.name, "--store", str(store), **env)
+
+
+def begun(run: Path) -> bool:
+    """Whether a run has begun a fault. Rules are also on hosts for a moment before, while it is tried out whether there
+    can be any."""
+    ledger = run / "ledger.jsonl"
+    return ledger.exists() and ledger.stat().st_size > 0

@@ -15,7 +15,7 @@ from clusters.agent.detached import RECORD
 from clusters.agent.machine import RUNS
 from clusters.hosts.inventory import SUDO
 from tests.docker.cli import SECOND, fault, splitbrain, wait
-from tests.ssh.cli import running, told
+from tests.ssh.cli import begun, running, told
 from tests.ssh.machines import Machines
 
 pytestmark = pytest.mark.docker
@@ -40,7 +40,7 @@ def test_a_run_with_a_partition_amid_which_a_session_drops(untouched: Machines, 
     cut = {**CUT, "at": SECOND, "duration": 5 * SECOND}
     arguments = told(hosts, tmp_path, "--time", "9s", *RELAXED, inventory=hosts.inventory("keeper"))
     with running(tmp_path, *arguments, faults=[cut], **SECRET) as (process, run):
-        wait(lambda: any(rules(hosts)), "rules")
+        wait(lambda: begun(run) and any(rules(hosts)), "rules")
         for number in range(3):
             drop_sessions(hosts, number)
         out, err = process.communicate(timeout=120)
@@ -64,9 +64,7 @@ def test_a_controller_that_is_killed(untouched: Machines, tmp_path: Path) -> Non
     try:
         arguments = told(hosts, tmp_path, "--time", "300s", inventory=hosts.inventory(silence="3s", aside=True))
         with running(tmp_path, *arguments, faults=[CUT]) as (process, run):
-            # rules are also there for a moment while it is tried out whether there can be any, before all else
-            wait(lambda: hosts.run(0, "cat", f"{DATA}/data")[0] != 0, "data moved aside")
-            wait(lambda: any(rules(hosts)), "rules")
+            wait(lambda: begun(run) and any(rules(hosts)), "rules")
             process.send_signal(signal.SIGKILL)
             process.wait()
             wait(lambda: not any(rules(hosts)), "end of the rules", 20)
