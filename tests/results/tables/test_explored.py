@@ -158,7 +158,7 @@ def test_without_space_the_tables_are_as_they_were() -> None:
     taken()
     before, there = rows(), {path: path.read_bytes() for path in Path("store/tables").rglob("*.*") if path.suffix}
     splitbrain(*SOUND, "--seeds", "3", "--resume")
-    # a disk on which a file of 4 kB has no room; Python would cut off what it keeps of compiled modules, and say nothing
+    # a disk on which a file of 4 kB has no room, also not for what Python keeps of modules: it would cut that off
     code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
     code += "from chaos.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-B", "-c", code, "ingest", "store"], capture_output=True, text=True)
