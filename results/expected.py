@@ -7,12 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from chaos.expectation import Expectation, Seen
 from chaos.model.verdict import Verdict
-from results.gate.evidence import shown
+from results.gate.evidence import shown, within
 from results.suite_runs import Cell, SuiteRun
 from results.tables.load import Loaded
 
@@ -39,9 +36,9 @@ class Expected:
         self._lines = {line.run: line for line in lines if line.run is not None}
         mine = [row for row in rows if self._cell(row) is not None]
         asked = {str(row["scenario"]) for row in mine if _looked_at(self._cell(row))}
-        self._kinds, self._numbers = shown(
-            tables, {row["run"] for row in mine}, _where(mine, asked), with_numbers=True
-        ) if asked else ({}, {})  # fmt: skip
+        where = within({str(row["day"]) for row in mine}, asked)
+        found = shown(tables, {row["run"] for row in mine}, where, with_numbers=True) if asked else ({}, {})
+        self._kinds, self._numbers = found
 
     def key(self, row: Row) -> tuple[Any, ...]:
         """The same for attempts at the same: a seed of a cell, and of its repetitions each."""
@@ -90,9 +87,3 @@ class Expected:
 def _looked_at(cell: Cell | None) -> bool:
     """Whether more than verdicts is expected of it."""
     return cell is not None and bool(cell.expect.get("anomalies") or cell.expect.get("measure"))
-
-
-def _where(rows: Iterable[Row], scenarios: set[str]) -> pc.Expression:
-    days = sorted({str(row["day"]) for row in rows})
-    here = pc.field("day").isin(pa.array(days, pa.string()))
-    return here & pc.field("scenario").isin(pa.array(sorted(scenarios), pa.string()))

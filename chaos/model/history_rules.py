@@ -22,7 +22,7 @@ class Rules:
         self._open = np.zeros((3, 0), dtype=np.int64)  # index, code of f, process; in order
         self._codes: dict[str, int] = {}
 
-    def take(self, batch: pa.RecordBatch | pa.Table) -> None:
+    def take(self, batch: pa.RecordBatch) -> None:
         """The next batch. Raises BadHistory naming the first op that breaks a rule."""
         if not batch.num_rows:
             return
@@ -49,7 +49,7 @@ class Rules:
         self._pair(index, self._coded(batch["f"]), process, type_, op)
 
     def _coded(self, words: pa.Array) -> Ints:
-        coded = words if pa.types.is_dictionary(words.type) else words.dictionary_encode()
+        coded = words.dictionary_encode()
         codes = [self._codes.setdefault(word, len(self._codes)) for word in coded.dictionary.to_pylist()]
         return np.asarray(np.asarray(codes, dtype=np.int64)[coded.indices.to_numpy(zero_copy_only=False)])
 

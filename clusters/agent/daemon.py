@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from clusters.agent.process import send, state, tree, wait_for
@@ -31,8 +32,7 @@ class Daemon:
     @property
     def pid(self) -> int | None:
         """Its pid while one runs; the lowest, where several do."""
-        found = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and self._is(entry)]
-        return min(found, default=None)
+        return min(named(self._comm, self._user), default=None)
 
     def end(self, number: signal.Signals) -> None:
         """Send it a signal that ends it."""
@@ -87,11 +87,13 @@ class Daemon:
             if pid is not None and pid not in self._paused.values():
                 send(tree(pid), signal.SIGCONT)
 
-    def _is(self, entry: Path) -> bool:
-        try:
-            if (entry / "comm").read_text().strip() != self._comm or state(int(entry.name)) in ("Z", "X"):
-                return False
-            return self._user is None or entry.stat().st_uid == pwd.getpwnam(self._user).pw_uid
-        except (OSError, KeyError):
-            return False  # it ended while we looked
 
+def named(comm: str, user: str | None) -> list[int]:
+    """The processes of that name that run and that the user (None: anybody) owns."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, KeyError):  # it ended while we looked, or there is no such user
+            mine = entry.name.isdigit() and (entry / "comm").read_text().strip() == comm
+            if mine and (user is None or entry.stat().st_uid == pwd.getpwnam(user).pw_uid):
+                found.append(int(entry.name))
+    return [pid for pid in found if state(pid) not in (None, "Z", "X")]

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from clusters.agent.daemon import Daemon
-from clusters.agent.process import send, state, tree, wait_for
+from clusters.agent.daemon import Daemon, named
+from clusters.agent.process import send, tree, wait_for
 from clusters.faults.base import FaultError
 
 HELD = "held-*.json"
@@ -190,16 +190,6 @@ def bring_back(folder: Path) -> list[str]:
     return problems
 
 
-def named(comm: str, user: str) -> list[int]:
-    """The processes of a name and a user that run."""
-    found = []
-    for entry in _PROC.iterdir():
-        with contextlib.suppress(OSError):  # it ended while we looked
-            if entry.name.isdigit() and (entry / "comm").read_text().strip() == comm and _owner(entry) == user:
-                found.append(int(entry.name))
-    return [pid for pid in found if state(pid) not in (None, "Z", "X")]
-
-
 def listens(pid: int, ports: Sequence[int]) -> bool:
     """Whether a process listens on one of those ports."""
     sockets = set()
@@ -215,13 +205,6 @@ def listens(pid: int, ports: Sequence[int]) -> bool:
                 if os.readlink(one) in sockets:
                     return True
     return False
-
-
-def _owner(process: Path) -> str | None:
-    try:
-        return pwd.getpwuid(process.stat().st_uid).pw_name
-    except KeyError:
-        return None
 
 
 def _argv(pid: int) -> list[str]:

@@ -125,10 +125,14 @@ def _verdict(word: str | None) -> Verdict:
 
 def _where(run: SuiteRun, kept: Iterable[str]) -> pc.Expression:
     """What spares opening files of other days and scenarios; a run's id begins with its day."""
-    days = sorted({f"{name[:4]}-{name[4:6]}-{name[6:8]}" for name in kept})
-    scenarios = sorted({cell.scenario for cell in run.plan.cells})
-    here = pc.field("day").isin(pa.array(days, pa.string()))
-    return here & pc.field("scenario").isin(pa.array(scenarios, pa.string()))
+    days = {f"{name[:4]}-{name[4:6]}-{name[6:8]}" for name in kept}
+    return within(days, {cell.scenario for cell in run.plan.cells})
+
+
+def within(days: Iterable[str], scenarios: Iterable[str]) -> pc.Expression:
+    """Rows of these days and scenarios, by which tables are parted."""
+    here = pc.field("day").isin(pa.array(sorted(days), pa.string()))
+    return here & pc.field("scenario").isin(pa.array(sorted(scenarios), pa.string()))
 
 
 def _rows(tables: Loaded, run: SuiteRun, kept: Mapping[str, Line]) -> dict[str, dict[str, Any]]:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from clusters.agent import guest
+from clusters.agent.daemon import named
 from clusters.agent.guest import Guest
 from clusters.agent.process import wait_for
 
@@ -48,7 +49,7 @@ def somebody(folder: Path) -> Iterator[Somebody]:
     """None of what they started is left in the end."""
     made = Somebody(folder)
     yield made
-    for pid in guest.named(made.program.name, ME):
+    for pid in named(made.program.name, ME):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     for one in made.started:

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from clusters.agent.daemon import named
 from clusters.agent.detached import BYE, PID, RECORD, SOCKET
-from clusters.agent.guest import listens, named
+from clusters.agent.guest import listens
 from clusters.agent.process import state, tree
 from clusters.agent.relay import GONE
 from clusters.agent.session import Lines

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from clusters.agent import guest
+from clusters.agent.daemon import named
 from clusters.agent.guest import Guest, bring_back
 from clusters.agent.process import state, wait_for
 from clusters.faults.base import FaultError
@@ -44,7 +45,7 @@ def test_it_is_started_again_as_it_was(somebody: Somebody, tmp_path: Path, fault
     (note,) = tmp_path.glob(guest.HELD)
     assert note.stat().st_mode & 0o777 == 0o600, "an environment may hold secrets"
     assert one.undo().bit is True
-    (again,) = guest.named(somebody.program.name, ME)
+    (again,) = named(somebody.program.name, ME)
     assert again != pid
     assert wait_for(lambda: guest.listens(again, [port]), 10)
     assert looks(again) == before
@@ -70,7 +71,7 @@ def test_one_that_is_back_by_itself_is_not_started_twice(somebody: Somebody) -> 
     kill.inject()
     again = somebody.start(port)
     assert kill.undo().bit is True
-    assert guest.named(somebody.program.name, ME) == [again]
+    assert named(somebody.program.name, ME) == [again]
 
 
 def test_another_of_the_same_name_is_never_touched(somebody: Somebody) -> None:
@@ -80,7 +81,7 @@ def test_another_of_the_same_name_is_never_touched(somebody: Somebody) -> None:
     one = somebody.guest(port)
     assert one.pid == pid
     Kill(one).inject()
-    assert guest.named(somebody.program.name, ME) == [other]
+    assert named(somebody.program.name, ME) == [other]
     assert state(other) not in (None, "Z")
 
 
@@ -94,11 +95,11 @@ def test_what_an_agent_left_held_is_brought_back(somebody: Somebody, tmp_path: P
     assert state(stopped) == "T"
     assert bring_back(tmp_path) == []
     assert state(stopped) in ("S", "R")
-    again = [pid for pid in guest.named(somebody.program.name, ME) if pid != stopped]
+    again = [pid for pid in named(somebody.program.name, ME) if pid != stopped]
     assert len(again) == 1
     assert wait_for(lambda: guest.listens(again[0], [killed]), 10)
     assert bring_back(tmp_path) == []
-    assert len(guest.named(somebody.program.name, ME)) == 2, "once"
+    assert len(named(somebody.program.name, ME)) == 2, "once"
 
 
 def test_one_that_was_only_paused_is_not_started(somebody: Somebody, tmp_path: Path) -> None:
@@ -108,7 +109,7 @@ def test_one_that_was_only_paused_is_not_started(somebody: Somebody, tmp_path: P
     os.kill(pid, signal.SIGKILL)
     somebody.started[0].wait()
     assert bring_back(tmp_path) == []
-    assert guest.named(somebody.program.name, ME) == []
+    assert named(somebody.program.name, ME) == []
 
 
 def test_what_cannot_be_brought_back_is_said_and_kept(

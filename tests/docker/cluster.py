@@ -125,10 +125,10 @@ async def until(check: Callable[[], Awaitable[Any]], patience: float = 60) -> An
 
 async def serve(cluster: HostedCluster, patience: float = 60) -> None:
     """Waits until every node serves; fails with what each says that does not."""
-    end = time.monotonic() + patience
-    while not await all_serve(cluster):
-        assert time.monotonic() < end, f"not within {patience} s: {await cluster.serving()}"
-        await asyncio.sleep(0.1)
+    try:
+        await until(lambda: all_serve(cluster), patience)
+    except AssertionError as late:
+        raise AssertionError(f"{late}: {await cluster.serving()}") from None
 
 
 async def all_serve(cluster: HostedCluster) -> bool:

@@ -55,3 +55,8 @@ def begun(run: Path) -> bool:
     can be any."""
     ledger = run / "ledger.jsonl"
     return ledger.exists() and ledger.stat().st_size > 0
+
+
+def rules(hosts: Machines) -> list[bool]:
+    """On which machines our table is."""
+    return [hosts.run(number, "nft", "list", "table", "inet", "splitbrain")[0] == 0 for number in range(3)]

@@ -10,7 +10,7 @@ import pytest
 
 from clusters.agent.machine import RUNS
 from tests.docker.cli import SECOND, fault, splitbrain, wait
-from tests.ssh.cli import begun, errors, running
+from tests.ssh.cli import begun, errors, rules, running
 from tests.ssh.machines import LABEL, VERSION, Machines
 
 pytestmark = pytest.mark.docker
@@ -36,10 +36,6 @@ def stopped(hosts: Machines) -> Iterator[Any]:
     one.remove(force=True)
 
 
-def ruled(hosts: Machines) -> list[bool]:
-    return ["splitbrain" in hosts.sh(number, "nft list tables") for number in range(3)]
-
-
 def test_a_run_in_them_and_then_a_controller_that_is_killed(untouched: Machines, tmp_path: Path) -> None:
     hosts = untouched
     quick = {**CUT, "at": SECOND, "duration": 3 * SECOND}
@@ -51,10 +47,10 @@ def test_a_run_in_them_and_then_a_controller_that_is_killed(untouched: Machines,
     (tmp_path / "again").mkdir()
     told = arguments(tmp_path / "again", "--container", names(hosts), "--time", "300s")
     with running(tmp_path / "again", *told, faults=[CUT]) as (process, run):
-        wait(lambda: begun(run) and any(ruled(hosts)), "rules")
+        wait(lambda: begun(run) and any(rules(hosts)), "rules")
         process.kill()
         process.wait()
-        wait(lambda: not any(ruled(hosts)), "no rule", 20)
+        wait(lambda: not any(rules(hosts)), "no rule", 20)
         cleaned = splitbrain(tmp_path, "clean", run.name, "--store", str(tmp_path / "again" / "runs"))
         assert f"removed {RUNS}/{run.name} in n1 (container {hosts.containers[0].name})" in cleaned.stdout.splitlines()
 

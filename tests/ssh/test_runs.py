@@ -15,7 +15,7 @@ from clusters.agent.detached import RECORD
 from clusters.agent.machine import RUNS
 from clusters.hosts.inventory import SUDO
 from tests.docker.cli import SECOND, fault, splitbrain, wait
-from tests.ssh.cli import begun, running, told
+from tests.ssh.cli import begun, rules, running, told
 from tests.ssh.machines import Machines
 
 pytestmark = pytest.mark.docker
@@ -24,11 +24,6 @@ SECRET = {SUDO: "open-sesame"}
 RELAXED = [f"--set={key}" for key in ("expect.faults=any", "checkers.order.enabled=false")]
 DATA = "/var/lib/rabbitmq/mnesia/rabbit@old"
 CUT = fault("partition", "one", "one", clients=False, service=None)
-
-
-def rules(hosts: Machines) -> list[bool]:
-    """On which machines our table is."""
-    return [hosts.run(number, "nft", "list", "table", "inet", "splitbrain")[0] == 0 for number in range(3)]
 
 
 def drop_sessions(hosts: Machines, number: int) -> None:
