@@ -52,6 +52,7 @@ class Consumer:
         self._something = asyncio.Event()
         worker.on_retired = self._something.set
         self._stopping = False
+        self.subscribed = False  # whether the broker ever took a subscription of it
         self.last_delivery = worker.context.clock.now()
 
     async def run(self, until: int) -> None:
@@ -84,6 +85,7 @@ class Consumer:
         for _ in range(self._prefetch):
             self._credits.append(worker.begin("consume", key=self._queue))
         await self._within_patience(client.subscribe(self._source, self._prefetch, self._delivered, self._acks_wanted))
+        self.subscribed = True
         while worker.client is not None:
             if self._to_ack:
                 await worker.recorder.written()

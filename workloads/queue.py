@@ -149,6 +149,9 @@ class Queue(Workload):
                 await sleep_until(clock, min(consumer.last_delivery + quiet, deadline))
             consumer.stop()
             await consuming
+            if not consumer.subscribed:  # that nothing came says nothing of the queue
+                found = "nobody could subscribe"
+                continue
             empty = 0
             try:
                 while empty < 2:

@@ -71,8 +71,9 @@ class RabbitmqQuorum(Rabbitmq):
         return arguments
 
     def queue_state(self, node: str, view: Mapping[str, Any]) -> QueueState:
+        """What a leader has in its log and has not applied, as after its election, may be messages, and is `unacked`."""
         members = tuple(member.partition("@")[2] for member in view["members"])
         leader = view["leader"].partition("@")[2] or None
-        return QueueState(
-            view["ready"], view["unacked"], members, leader, view["role"] in _SERVES and leader is not None
-        )
+        unapplied = max(view["last"] - view["applied"], 0) if view["role"] == "leader" else 0
+        serves = view["role"] in _SERVES and leader is not None
+        return QueueState(view["ready"], view["unacked"] + unapplied, members, leader, serves)

@@ -18,6 +18,8 @@ from chaos.model.schedule import Fault, Schedule
 from chaos.model.settings import resolve
 from chaos.progress import Silent
 from chaos.scenario import ClusterPart, Scenario, WorkloadPart
+from clusters.base import Unknown
+from clusters.null import Deliver, NullClient
 from tests.controller.fakes import FakeCluster, FakeLedger, Killer
 from workloads.base import Context
 from workloads.queue import Queue
@@ -88,6 +90,27 @@ def test_the_phases_in_order_and_all_delivered(tmp_path: Path, monkeypatch: pyte
     completed = [kind for f in ("publish", "ack") for kind, _ in told(outcome, f)]
     assert completed.count("invoke") == completed.count("ok") > 100
     assert sorted(history.value[history.rows("publish")]) == sorted(history.value[history.rows("ack")])
+
+
+def test_a_queue_that_nobody_could_consume_from_is_not_called_drained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(NullClient):
+        async def subscribe(self, queue: str, prefetch: int, deliver: Deliver, acks: bool = True) -> None:
+            if 10 * SECOND <= asyncio.get_running_loop().time() * SECOND < 20 * SECOND:
+                await asyncio.sleep(2)
+                raise Unknown("consume: timed out")
+            await super().subscribe(queue, prefetch, deliver, acks)
+
+    async def connect(self: FakeCluster, node: str, name: str) -> NullClient:
+        return Slow(self, node)
+
+    monkeypatch.setattr(FakeCluster, "connect", connect)
+    outcome, _ = conduct(tmp_path, monkeypatch)  # whose counts say all the while that there is nothing in it
+    history = outcome.history
+    begun, drained = history.rows("drain").tolist()
+    assert [str(history[row].type) for row in (begun, drained)] == ["invoke", "ok"]
+    assert history.time[begun] < 11 * SECOND < 20 * SECOND < history.time[drained]
 
 
 def test_one_interrupt_undoes_collects_and_leaves_a_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

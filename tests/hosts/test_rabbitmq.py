@@ -74,9 +74,19 @@ def test_versions_are_debians() -> None:
     [("leader", "rabbit@n1", True), ("follower", "rabbit@n1", True), ("follower", "", False), ("pre_vote", "", False)],
 )
 def test_a_replica_serves_that_leads_or_follows_somebody(role: str, leader: str, serves: bool) -> None:
-    view = {"role": role, "leader": leader, "members": ["rabbit@n1", "rabbit@n2"], "ready": 3, "unacked": 1}
-    state = broker().queue_state("n1", view)
+    state = broker().queue_state("n1", quorum_view(role, leader))
     assert state == QueueState(3, 1, ("n1", "n2"), "n1" if leader else None, serves)
+
+
+@pytest.mark.parametrize(("role", "unacked"), [("leader", 21), ("follower", 1)])
+def test_what_a_leader_has_not_applied_may_be_messages(role: str, unacked: int) -> None:
+    state = broker().queue_state("n1", quorum_view(role, "rabbit@n1", applied=40, last=60))
+    assert (state.ready, state.unacked) == (3, unacked)
+
+
+def quorum_view(role: str, leader: str, applied: int = 7, last: int = 7) -> dict[str, Any]:
+    counts = {"ready": 3, "unacked": 1, "applied": applied, "last": last}
+    return {"role": role, "leader": leader, "members": ["rabbit@n1", "rabbit@n2"], **counts}
 
 
 @pytest.mark.parametrize(

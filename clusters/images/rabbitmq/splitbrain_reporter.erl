@@ -115,11 +115,11 @@ ask(Name) ->
 
 %% Only quorum queues: the Ra servers of streams and of others have another machine, or none yet while they recover.
 queue({Asked, Answered, Role, #{current_term := Term, commit_index := Commit, last_applied := Applied,
-                                cluster := Cluster,
+                                log := #{last_index := Last}, cluster := Cluster,
                                 machine := #{config := #{resource := {resource, _, queue, Queue}},
                                              num_messages := Messages, num_ready_messages := Ready,
                                              num_checked_out := CheckedOut} = Machine} = State}) ->
-    [[{scope, Queue}, {role, Role}, {term, Term}, {commit, Commit}, {applied, Applied},
+    [[{scope, Queue}, {role, Role}, {term, Term}, {commit, Commit}, {applied, Applied}, {last, Last},
      {leader, node_of(maps:get(leader_id, State, undefined))},
      {members, {list, [text(node_of(Id)) || Id <- maps:keys(Cluster)]}},
      {messages, Messages}, {ready, Ready + dead_letters(Machine)}, {unacked, CheckedOut}, {asked, Asked},
