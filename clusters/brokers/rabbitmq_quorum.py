@@ -71,7 +71,7 @@ class RabbitmqQuorum(Rabbitmq):
         return arguments
 
     def queue_state(self, node: str, view: Mapping[str, Any]) -> QueueState:
-        """What a leader has in its log and has not applied, as after its election, may be messages, and is `unacked`."""
+        """What a leader has in its log and not applied yet, as after its election, may be messages: it is `unacked`."""
         members = tuple(member.partition("@")[2] for member in view["members"])
         leader = view["leader"].partition("@")[2] or None
         unapplied = max(view["last"] - view["applied"], 0) if view["role"] == "leader" else 0
