@@ -96,7 +96,8 @@ def granted(history: History, rows: Rows) -> Rows:
 
 def not_before(history: History, rows: Rows) -> Rows:
     """For each delivery a row before which its message was not taken for it: its credit granted, or an earlier one of
-    its channel on the queue, as many earlier as were taken back from it before (see `_taken_back`)."""
+    its channel on the queue, as many earlier as were taken back from it before (see `_taken_back`). What was polled was
+    asked for by its own poll."""
     row = granted(history, rows)
     took = deliveries(history)
     back = _taken_back(history, took)
@@ -116,7 +117,7 @@ def not_before(history: History, rows: Rows) -> Rows:
     place[granting] = np.arange(len(granting))
     opened = np.append(True, np.diff(np.sort(channel)) > 0)
     first = np.flatnonzero(opened)[np.cumsum(opened) - 1]  # of each credit, the first one of its channel
-    shifted = (earlier[rows] > 0) & (place[row] >= 0)
+    shifted = (earlier[rows] > 0) & (place[row] >= 0) & ~_polled(history, rows)
     at = place[row[shifted]]
     row[shifted] = granting[np.maximum(at - earlier[rows[shifted]], first[at])]
     return row
@@ -146,6 +147,15 @@ def _taken_back(history: History, took: Rows) -> Mask:
     back[order[1:]] |= with_one_before
     back[order[:-1]] |= with_next
     return back
+
+
+def _polled(history: History, rows: Rows) -> Mask:
+    """Which deliveries came on a channel that was also told that there is nothing: only a poll is told that."""
+    told = history.rows("consume", OK)
+    nothing = told[(history.value[told] == NONE) & (history.error.codes[told] < 0)]
+    both = np.concatenate([nothing, rows])
+    lane = coded(history.process[both], history.channel[both], history.key.codes[both])
+    return np.isin(lane[len(nothing) :], lane[: len(nothing)])
 
 
 def _settled(history: History, took: Rows) -> Rows:

@@ -84,6 +84,18 @@ def _again_before_its_ack_is_known(story: Story) -> None:
     story.deliver(17, process=11, redelivered=True)
 
 
+@case(result(Verdict.VALID, "7 operations have a FIFO order (monitor)", operations=8), engine="monitor")
+def _who_polls_is_handed_no_more_than_it_asked_for(story: Story) -> None:
+    """Also where the broker took back from another what it then hands to who polls."""
+    for id_ in (17, 18, 19):
+        story.publish(id_)
+    story.deliver(17, redelivered=False)
+    story.deliver(17, process=11, redelivered=True)
+    story.deliver(18, process=11, redelivered=False)
+    story.deliver(19, process=11, redelivered=False)
+    story.deliver(None, process=11)
+
+
 UNMARKED = "message 17 was delivered to process 11 without a mark after it had been delivered, marked as redelivered, "
 UNMARKED += "to process 10"
 SWAPPED = "message 23 was confirmed before 29 was published, yet 29 was consumed first, by process 4, and 23 only "

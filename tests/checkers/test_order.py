@@ -276,6 +276,8 @@ def _granted(ops: list[Op], took: Op, taken_back: set[int]) -> int:
     lane = (took.process, took.channel, took.key)
     mine = [op for op in ops if op.f == "consume" and (op.process, op.channel, op.key) == lane]
     credits_ = [op.index for op in mine if op.type is INVOKE]
+    if any(op.type is OK and op.value is None and op.error is None for op in mine):  # it polls
+        return credits_[credits_.index(took.op or 0)]
     back = sum(op.index in taken_back for op in mine if op.type is OK and op.index < took.index)
     return credits_[max(credits_.index(took.op or 0) - back, 0)]
 
