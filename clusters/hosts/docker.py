@@ -141,7 +141,8 @@ class DockerHosts:
 
     def _down(self) -> None:
         assert self._client is not None
-        api, label = self._client.api, {"label": f"{LABEL}={self.run}"}
+        # and of ours only what is ours: two runs may come by one id in one moment, in different stores
+        api, label = self._client.api, {"label": [f"{LABEL}={self.run}", f"{OWNER}={owner.me()}"]}
         with plainly(f"what the run made cannot be removed (`splitbrain clean {self.run}` does, later)"):
             found = [container["Id"] for container in api.containers(all=True, filters=label)]
             with ThreadPoolExecutor(max(1, len(found))) as pool:

@@ -16,7 +16,7 @@ import pytest
 from chaos.model.errors import SplitbrainError
 from clusters.brokers.rabbitmq_quorum import RabbitmqQuorum
 from clusters.hosted import HostedCluster
-from clusters.hosts import docker
+from clusters.hosts import docker, owner
 from clusters.hosts.base import Image
 from clusters.hosts.docker import DockerHosts
 from clusters.hosts.engine import DEFAULT, engine
@@ -175,6 +175,28 @@ def test_another_run_of_the_same_id_keeps_what_is_its_own() -> None:
         ):
             await second.up(["n1"], print)
         await second.down()
+        assert made_by(run) == [f"splitbrain-{run}-n1", f"splitbrain-{run}"]
+        await first.down()
+
+    try:
+        asyncio.run(main())
+    finally:
+        assert docker.clean(run) == []
+
+
+def test_what_another_process_made_of_the_same_id_in_the_same_moment_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine lets both make a network of one name, when they ask at once."""
+    run = new_run()
+    image = RabbitmqQuorum("4.0", {}).image()
+
+    async def main() -> None:
+        first, second = DockerHosts(run, image), DockerHosts(run, image)
+        await first.prepare(print)
+        await first.up(["n1"], print)
+        with monkeypatch.context() as another:
+            another.setattr(owner, "me", lambda: "host/space/1/2")
+            second._client, second._made = engine(), True
+            await second.down()
         assert made_by(run) == [f"splitbrain-{run}-n1", f"splitbrain-{run}"]
         await first.down()
 
