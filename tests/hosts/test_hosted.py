@@ -262,7 +262,8 @@ def test_the_leader_is_who_claims_the_newest_term() -> None:
 def replica(role: str, leader: str) -> dict[str, Any]:
     members = [f"rabbit@n{number}" for number in (1, 2, 3)]
     leads = f"rabbit@{leader}" if leader else ""
-    one = {"scope": "q", "role": role, "leader": leads, "members": members, "ready": 4, "unacked": 1}
+    counts = {"ready": 4, "unacked": 1, "applied": 7, "last": 7}
+    one = {"scope": "q", "role": role, "leader": leads, "members": members, **counts}
     return {"ask": {"answer": {"views": [one]}}}
 
 
