@@ -353,6 +353,32 @@ class History:
         return History.from_table(to_table([row_of(op) for op in ops]), cut)
 
 
+class Growing:
+    """Numbers that come some at a time, in one array: parts to be put together in the end would all be here twice.
+
+    Of an array that is made larger than it needs to be, the system gives no memory for what is not written.
+    """
+
+    def __init__(self, room: int = 0) -> None:
+        self._room = room
+        self._all: npt.NDArray[Any] | None = None
+        self._size = 0
+
+    def add(self, some: npt.NDArray[Any]) -> None:
+        """More of them, of one type."""
+        size = self._size + len(some)
+        if self._all is None or size > len(self._all):
+            wider = np.empty(max(self._room, size, 2 * self._size), dtype=some.dtype)
+            wider[: self._size] = self.all()
+            self._all = wider
+        self._all[self._size : size] = some
+        self._size = size
+
+    def all(self) -> npt.NDArray[Any]:
+        """All that came."""
+        return np.empty(0) if self._all is None else self._all[: self._size]
+
+
 class Columns:
     """Takes a history as its rows come, batch by batch, and holds about 100 bytes of each.
 
@@ -362,11 +388,11 @@ class Columns:
     _TEXT = ("f", "key", "node", "error")
     _NUMBERS = ("index", "time", "process", "type", "value", "op", "channel", "redelivered", "term", "incarnation")
 
-    def __init__(self, only: Sequence[str] = ()) -> None:
-        """`only`: the columns that come; the others are empty."""
+    def __init__(self, only: Sequence[str] = (), rows: int = 0) -> None:
+        """`only`: the columns that come; the others are empty. `rows`: how many are expected."""
         self._only = only
-        self._numbers: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in self._NUMBERS}
-        self._codes: dict[str, list[npt.NDArray[np.int32]]] = {name: [] for name in self._TEXT}
+        self._numbers = {name: Growing(rows) for name in self._NUMBERS}
+        self._codes = {name: Growing(rows) for name in self._TEXT}
         self._words: dict[str, dict[str, int]] = {name: {} for name in self._TEXT}
         self._detail: list[str | None] = []
 
@@ -380,11 +406,11 @@ class Columns:
             table = pa.table({name: empty[name] if name in empty else table[name] for name in SCHEMA.names})
         some = History.from_table(table)
         for name, numbers in self._numbers.items():
-            numbers.append(getattr(some, name))
+            numbers.add(getattr(some, name))
         for name, known in self._words.items():
             column: Words = getattr(some, name)
             renamed = [known.setdefault(word, len(known)) for word in column.words]
-            self._codes[name].append(np.append(np.array(renamed, dtype=np.int32), np.int32(-1))[column.codes])
+            self._codes[name].add(np.append(np.array(renamed, dtype=np.int32), np.int32(-1))[column.codes])
         self._detail += some.detail_text
 
     def history(self, cut: str | None = None) -> History:
@@ -392,13 +418,8 @@ class Columns:
         if not len(self):
             return History.from_table(SCHEMA.empty_table(), cut)
 
-        def whole(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-            column = np.concatenate(parts)
-            parts.clear()  # so that no more than one column is here twice
-            return column
-
-        columns: dict[str, Any] = {name: whole(parts) for name, parts in self._numbers.items()}
-        columns |= {name: Words(whole(self._codes[name]), tuple(self._words[name])) for name in self._TEXT}
+        columns: dict[str, Any] = {name: numbers.all() for name, numbers in self._numbers.items()}
+        columns |= {name: Words(self._codes[name].all(), tuple(self._words[name])) for name in self._TEXT}
         columns["detail_text"], self._detail = self._detail, []
         return History(**columns, cut=cut)
 

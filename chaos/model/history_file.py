@@ -54,7 +54,7 @@ def read(path: Path | str, fs: pafs.FileSystem | None = None, told: str = "") ->
     """
     try:
         with opened(path, fs) as pieces:
-            columns = Columns()
+            columns = Columns(rows=pieces.rows)
             for rows in pieces.read():
                 columns.add(rows)
             return columns.history(pieces.cut).validate()

@@ -39,13 +39,14 @@ def opened(path: Path | str, fs: pafs.FileSystem | None = None, only: Sequence[s
 
 class Pieces:
     """A history's file, open. `cut`, once all was read: why it is not whole, or None. `groups`: how many parts of it
-    can be read each by itself."""
+    can be read each by itself. `rows`: how many it has; 0: that is not known."""
 
     def __init__(self, file: pa.NativeFile, parquet: bool, only: Sequence[str] = ()) -> None:
         """`only`: the columns that are wanted. Raises BadHistory for a file that is no history, or of a version that is
         not read."""
         self.cut: str | None = None
         self.groups = 1
+        self.rows = 0
         self._columns = list(only or SCHEMA.names)
         self._parquet: pq.ParquetFile | None = None
         try:
@@ -53,7 +54,7 @@ class Pieces:
                 about = pq.read_metadata(file)
                 coded = [name for name in about.schema.names if name in _CODED]
                 self._parquet = pq.ParquetFile(file, metadata=about, read_dictionary=coded)
-                schema, self.groups = self._parquet.schema_arrow, about.num_row_groups
+                schema, self.groups, self.rows = self._parquet.schema_arrow, about.num_row_groups, about.num_rows
             else:
                 self._stream = pa.ipc.open_stream(file)
                 schema = self._stream.schema

@@ -158,11 +158,17 @@ def _cut(session: SparkSession, runs: Sequence[dict[str, Any]], large: int) -> p
     retried = [[by_n[n] | {"only": names}] for n, names in again.items()]
     if retried:
         tables.append(tasks.run(session, retried, _whole, JUDGED).toArrow())
-    rows = pa.concat_tables(table.cast(JUDGED) for table in tables).to_pylist()
+    rows = standing(pa.concat_tables(table.cast(JUDGED) for table in tables).to_pylist())
     # in the order that its scenario has them in
     places = {(by_n[n]["run"], name): place for n, of_run in asked.items() for place, name in enumerate(of_run)}
     rows.sort(key=lambda row: (row["run"], places.get((row["run"], row["checker"]), 0)))
     return pa.Table.from_pylist(rows, JUDGED)
+
+
+def standing(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each checker of a run what was said last: a process that died while it read speaks for all of them, also for
+    those that were judged in parts, whose verdicts come after it."""
+    return list({(row["run"], row["checker"]): row for row in rows}.values())
 
 
 def _pieces(session: SparkSession, runs: Sequence[dict[str, Any]]) -> pa.Table:

@@ -104,6 +104,13 @@ def test_large_runs_are_cut_to_the_same_verdicts(session: Session, store: Path, 
     assert sum(judged.bad is not None for judged in alone.values()) == 5
 
 
+def test_what_was_judged_in_parts_stands_where_the_process_that_read_the_whole_died() -> None:
+    died = [{"run": "a", "checker": name, "verdict": "unknown"} for name in ("messages", "order")]
+    other = {"run": "b", "checker": "messages", "verdict": "unknown"}
+    merged = {"run": "a", "checker": "messages", "verdict": "valid"}
+    assert check.standing([*died, other, merged]) == [merged, died[1], other]
+
+
 def test_what_takes_a_process_down_takes_no_job_down(
     session: Session, acme: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
