@@ -7,7 +7,7 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -161,49 +161,47 @@ def test_a_disk_that_is_full(monkeypatch: pytest.MonkeyPatch, size: str, problem
     assert made_by(run) == []
 
 
-def test_another_run_of_the_same_id_keeps_what_is_its_own() -> None:
-    """Ids are of a second and a seed: two stores can come to the same."""
+@contextlib.asynccontextmanager
+async def another_of_the_same_id(monkeypatch: pytest.MonkeyPatch, process: str) -> AsyncIterator[DockerHosts]:
+    """A second run under the id of one that is up, and has all that is its own when the second one is down."""
     run = new_run()
     image = RabbitmqQuorum("4.0", {}).image()
-
-    async def main() -> None:
-        first, second = DockerHosts(run, image), DockerHosts(run, image)
+    first, second = DockerHosts(run, image), DockerHosts(run, image)
+    try:
         await first.prepare(print)
         await first.up(["n1"], print)
-        with pytest.raises(
-            SplitbrainError, match=f"there is a network splitbrain-{run} already: another run of the same"
-        ):
-            await second.up(["n1"], print)
-        await second.down()
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(owner, "me", lambda: process)
+            yield second
+            await second.down()
         assert made_by(run) == [f"splitbrain-{run}-n1", f"splitbrain-{run}"]
         await first.down()
-
-    try:
-        asyncio.run(main())
     finally:
         assert docker.clean(run) == []
+
+
+def test_another_run_of_the_same_id_keeps_what_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids are of a second and a seed: two stores can come to the same."""
+
+    async def main() -> None:
+        async with another_of_the_same_id(monkeypatch, owner.me()) as second:
+            with pytest.raises(
+                SplitbrainError,
+                match=f"there is a network splitbrain-{second.run} already: another run of the same",
+            ):
+                await second.up(["n1"], print)
+
+    asyncio.run(main())
 
 
 def test_what_another_process_made_of_the_same_id_in_the_same_moment_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine lets both make a network of one name, when they ask at once."""
-    run = new_run()
-    image = RabbitmqQuorum("4.0", {}).image()
 
     async def main() -> None:
-        first, second = DockerHosts(run, image), DockerHosts(run, image)
-        await first.prepare(print)
-        await first.up(["n1"], print)
-        with monkeypatch.context() as another:
-            another.setattr(owner, "me", lambda: "host/space/1/2")
+        async with another_of_the_same_id(monkeypatch, "host/space/1/2") as second:
             second._client, second._made = engine(), True
-            await second.down()
-        assert made_by(run) == [f"splitbrain-{run}-n1", f"splitbrain-{run}"]
-        await first.down()
 
-    try:
-        asyncio.run(main())
-    finally:
-        assert docker.clean(run) == []
+    asyncio.run(main())
 
 
 @pytest.fixture
