@@ -12,8 +12,9 @@ from chaos.model.history import History
 from chaos.model.settings import Setting
 from chaos.model.verdict import ANOMALIES_KEPT, Anomaly, Result
 from checkers.split import Split, by_key
+from checkers.stretches import Read
 
-__all__ = ["Checker", "Part", "Parted", "Split", "added", "first", "several"]
+__all__ = ["Checker", "Part", "Parted", "Split", "Streamed", "added", "first", "several"]
 
 
 class Checker(ABC):
@@ -65,6 +66,14 @@ class Parted(Checker):
     @abstractmethod
     def merge(self, parts: Sequence[Part], options: Mapping[str, Any]) -> Result:
         """What follows from all parts; by key in the order of the keys, as they first come."""
+
+
+class Streamed(ABC):
+    """A checker that need not have all of a history in memory: it judges stretches of it (`checkers.stretches`)."""
+
+    @abstractmethod
+    def stream(self, read: Read, options: Mapping[str, Any]) -> Any:
+        """What `check` says of the history that is read, or, of a checker that is `Parted`, what `part` does."""
 
 
 def added(parts: Sequence[Part]) -> tuple[dict[str, int], tuple[Anomaly, ...]]:

@@ -7,8 +7,8 @@ beyond handing out each message once is told by `delivery`, see `checkers.linear
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,15 +18,18 @@ from chaos.model.history import History, Mask
 from chaos.model.op import CONTROLLER, OK
 from chaos.model.settings import Setting, boolean, choice, duration, integer, optional, size, text
 from chaos.model.verdict import ANOMALIES_KEPT, WINDOW, Anomaly, Result, Verdict
-from checkers.base import Checker, first
-from checkers.columns import acked, granted, indices, not_before, publishes
+from checkers import stretches
+from checkers.base import Checker, Streamed, first
+from checkers.columns import acked, granted, indices, publishes
 from checkers.columns import deliveries as delivered
+from checkers.lanes import NOTHING, Before, not_before
 from checkers.linearizability import deliveries, planner
 from checkers.linearizability.calls import NEVER, Calls, F
 from checkers.linearizability.counterexample import Counterexample, explain
 from checkers.linearizability.from_history import OPERATIONS, calls_of
-from checkers.linearizability.verdict import Refused
+from checkers.linearizability.verdict import Decision, Refused
 from checkers.messages import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE
+from checkers.stretches import Facts, Read, Rule, Stretch, Stretches, facts_of
 
 AS_RECORDED = "as-recorded"
 QUEUES = ("fifo-queue", "bag")
@@ -36,7 +39,7 @@ SECOND = 10**9
 VERDICTS = {True: Verdict.VALID, False: Verdict.INVALID, None: Verdict.UNKNOWN}
 
 
-class Linearizable(Checker):
+class Linearizable(Checker, Streamed):
     """One order of all operations, as one correct queue, register, lock, set or log would have answered them.
 
     Counts: `operations` judged, of so many `objects`; `redelivered-after-ack` of a queue that delivers at least once.
@@ -71,61 +74,150 @@ class Linearizable(Checker):
     )
 
     def check(self, history: History, options: Mapping[str, Any]) -> Result:
-        model = options["model"]
+        if options["model"] in QUEUES and len(history) > stretches.LONG:
+            return self.stream(stretches.pieces_of(history), options)
+        return self._alone(history, options)
+
+    def _alone(self, history: History, options: Mapping[str, Any]) -> Result:
+        promise = _promise(bool((history.redelivered >= 0).any()), options)
+        drained = _drains(history) if promise == AT_LEAST_ONCE else {}
         try:
-            found = calls_of(history, model, initial=_value(options["initial"]), refused_cas=options["refused_cas"])
+            found = _judge(Stretch(history), promise, drained, options)
         except Refused as why:
             return Result(self.name, Verdict.UNKNOWN, str(why))
-        calls = found.calls
-        counts = {"operations": len(calls), "objects": len(np.unique(calls.key)), AGAIN: 0}
-        if not len(calls):
-            return Result(self.name, Verdict.NOT_APPLICABLE, f"no operation of a {model}", counts)
-        odd: list[Anomaly] = []
-        promise = _promise(history, options["delivery"]) if model in QUEUES else EXACTLY_ONCE
-        if promise == AT_LEAST_ONCE:
-            odd, counts[AGAIN] = _redelivered_after_ack(history)
-            calls = _not_before(history, calls)
-            marked = _at_ends(history, calls, history.redelivered != 0)  # or may be, where nobody says
-            if (strange := deliveries.unmarked(calls, marked)) is not None:
-                shown = Counterexample(
-                    strange.sentence, strange.rule, strange.rows, calls.select(np.array(strange.rows))
-                )
-                odd.append(_anomaly(calls, shown, planner.MONITOR))
-            calls = deliveries.at_least_once(calls, marked, _drained(history, calls, options["delivery_limit"]))
-        elif promise == AT_MOST_ONCE:
-            calls = deliveries.at_most_once(calls)
-        decide = partial(
-            planner.decide,
-            model=model,
-            search_as=found.search_as,
-            engine=options["engine"],
-            timeout=options["timeout"] / SECOND,
-            memory=options["memory"],
-        )
-        decision = decide(calls)
-        if decision.valid is False:
-            # a part that the monitor does not take may keep a search busy for all its time and memory
-            again = partial(decide, engine=planner.MONITOR) if decision.engine == planner.MONITOR else decide
-            odd.append(_anomaly(calls, explain(calls, decision, again, model, found.values), decision.engine))
-        verdict = Verdict.INVALID if odd else VERDICTS[decision.valid]
-        reason = f"{decision.reason} ({decision.engine})"
+        return self._result(found, options)
+
+    def stream(self, read: Read, options: Mapping[str, Any]) -> Result:
+        if options["model"] not in QUEUES:
+            return self._alone(stretches.whole(read), options)
+        facts = facts_of(read)
+        promise = _promise(facts.marked, options)
+        rule = _rule(facts, promise, options)
+        parts = Stretches(read, facts, rule)
+        judged: list[_Judged] = []
+        for one in parts:
+            if one.alone:
+                return self._alone(one.history, options)
+            found = _judge(one, promise, facts.drained, options, decided=parts.anywhere)
+            if one.early and (found.decision is None or found.decision.valid is not False):
+                continue
+            judged.append(replace(found, again=0, odd=()) if one.early else found)
+            parts.anywhere = parts.anywhere or judged[-1].shown is not None
+        return self._result(_joined(judged, facts), options)
+
+    def _result(self, found: _Judged, options: Mapping[str, Any]) -> Result:
+        counts = {"operations": found.operations, "objects": found.objects, AGAIN: found.again}
+        if not found.operations or found.decision is None:
+            return Result(self.name, Verdict.NOT_APPLICABLE, f"no operation of a {options['model']}", counts)
+        odd = [one for one in (*found.odd, found.strange, found.shown) if one is not None]
+        verdict = Verdict.INVALID if odd else VERDICTS[found.decision.valid]
+        reason = f"{found.decision.reason} ({found.decision.engine})"
         if odd:
-            reason = f"no order explains these {len(found.calls):,} operations: {odd[-1].kind}"
-        return Result(self.name, verdict, reason, counts, first(odd), {"engine": decision.engine})
+            reason = f"no order explains these {found.operations:,} operations: {odd[-1].kind}"
+        return Result(self.name, verdict, reason, counts, first(odd), {"engine": found.decision.engine})
 
 
-def _promise(history: History, told: str) -> str:
-    """What the queue is judged by."""
+@dataclass(frozen=True)
+class _Judged:
+    """What came of a history, or of a stretch of it. operations, of so many objects. odd: messages that came again
+    after their ack, the first of so many (`again`). strange: one that was new after it had been delivered. shown: why
+    there is no order. decision: None where nobody asked for one."""
+
+    operations: int
+    objects: int
+    again: int = 0
+    odd: tuple[Anomaly, ...] = ()
+    strange: Anomaly | None = None
+    shown: Anomaly | None = None
+    decision: Decision | None = None
+
+
+def _judge(
+    stretch: Stretch, promise: str, drained: Mapping[str | None, int], options: Mapping[str, Any], decided: bool = False
+) -> _Judged:
+    """Judge a stretch. decided: that the history has no order is known already. Raises Refused as `calls_of` does."""
+    history, model = stretch.history, options["model"]
+    found = calls_of(history, model, initial=_value(options["initial"]), refused_cas=options["refused_cas"])
+    calls = found.calls
+    judged = _Judged(len(calls), len(np.unique(calls.key)))
+    if not len(calls):
+        return judged
+    if promise == AT_LEAST_ONCE:
+        odd, again = _redelivered_after_ack(history)
+        judged = replace(judged, odd=tuple(odd), again=again)
+        if decided:
+            return judged
+        calls = _not_before(history, calls, stretch.before)
+        marked = _at_ends(history, calls, history.redelivered != 0)  # or may be, where nobody says
+        if (strange := deliveries.unmarked(calls, marked)) is not None:
+            shown = Counterexample(strange.sentence, strange.rule, strange.rows, calls.select(np.array(strange.rows)))
+            judged = replace(judged, strange=_anomaly(calls, shown, planner.MONITOR))
+        calls = deliveries.at_least_once(
+            calls, marked, _drained(history, calls, {} if options["delivery_limit"] else drained)
+        )
+    elif promise == AT_MOST_ONCE:
+        calls = deliveries.at_most_once(calls)
+    if decided:
+        return judged
+    decide = partial(
+        planner.decide,
+        model=model,
+        search_as=found.search_as,
+        engine=options["engine"],
+        timeout=options["timeout"] / SECOND,
+        memory=options["memory"],
+    )
+    decision = decide(calls)
+    if decision.valid is False:
+        # a part that the monitor does not take may keep a search busy for all its time and memory
+        again_ = partial(decide, engine=planner.MONITOR) if decision.engine == planner.MONITOR else decide
+        shown = explain(calls, decision, again_, model, found.values)
+        judged = replace(judged, shown=_anomaly(calls, shown, decision.engine))
+    return replace(judged, decision=decision)
+
+
+def _joined(parts: Sequence[_Judged], facts: Facts) -> _Judged:
+    """What came of a history, of which these are the stretches: the first that has no order stands for all."""
+    decisions = [part.decision for part in parts if part.decision is not None]
+    decision = next((one for one in decisions if one.valid is False), None)
+    decision = decision or next((one for one in decisions if one.valid is None), None)
+    if decision is None and decisions:
+        each = f"each of {len(decisions):,} stretches has such an order"
+        decision = replace(decisions[0], reason=f"of {sum(facts.operations.values()):,} operations {each}")
+    return _Judged(
+        sum(facts.operations.values()),
+        sum(many > 0 for many in facts.operations.values()),
+        sum(part.again for part in parts),
+        first(one for part in parts for one in part.odd),
+        next((part.strange for part in parts if part.strange is not None), None),
+        next((part.shown for part in parts if part.shown is not None), None),
+        decision,
+    )
+
+
+def _rule(facts: Facts, promise: str, options: Mapping[str, Any]) -> Rule:
+    """Which messages that nobody saw are not to be left out."""
+    ordered = options["model"] == "fifo-queue"
+    if promise == EXACTLY_ONCE:
+        return Rule(ordered, otherwise=stretches.ALWAYS)
+    return Rule(ordered, facts.drained if promise == AT_LEAST_ONCE and not options["delivery_limit"] else {})
+
+
+def _promise(marked: bool, options: Mapping[str, Any]) -> str:
+    """What the queue is judged by. marked: whether any delivery says if it is a repeat."""
+    if options["model"] not in QUEUES:
+        return EXACTLY_ONCE
+    told: str = options["delivery"]
     if told != AS_RECORDED:
         return told
-    return AT_LEAST_ONCE if bool((history.redelivered >= 0).any()) else EXACTLY_ONCE
+    return AT_LEAST_ONCE if marked else EXACTLY_ONCE
 
 
-def _not_before(history: History, calls: Calls) -> Calls:
+def _not_before(history: History, calls: Calls, before: Before = NOTHING) -> Calls:
     """The same with each delivery called as early as its message may have been taken, whatever was taken back."""
     row = np.searchsorted(history.index, np.maximum(calls.end, 0))
     seen = np.flatnonzero((calls.f == F.TAKE) & (calls.end >= 0) & (row < len(history)))
-    soonest = not_before(history, row[seen])
+    soonest = not_before(history, row[seen], before)
     earlier = soonest < calls.call[seen]
     if not earlier.any():
         return calls
@@ -147,14 +239,16 @@ def _at_ends(history: History, calls: Calls, column: Mask) -> Mask:
     return (calls.end >= 0) & column[np.minimum(row, len(history) - 1)]
 
 
-def _drained(history: History, calls: Calls, limit: int) -> Mask:
-    """Puts that returned before their queue was seen to be empty. None, where the broker may drop messages instead."""
-    if limit:
-        return np.zeros(len(calls), dtype=np.bool_)
-    done = np.full(len(history.key.words) + 1, -1, dtype=np.int64)
+def _drains(history: History) -> dict[str | None, int]:
+    """By queue the index at which it was last seen to be empty, after a drain of ours."""
     rows = history.rows("drain", OK)
     rows = rows[history.process[rows] == CONTROLLER]
-    done[history.key.codes[rows]] = history.index[rows]
+    return {history.key[row]: int(history.index[row]) for row in rows.tolist()}
+
+
+def _drained(history: History, calls: Calls, drains: Mapping[str | None, int]) -> Mask:
+    """Puts that returned before their queue was seen to be empty. None, where the broker may drop messages instead."""
+    done = np.array([drains.get(word, -1) for word in (*history.key.words, None)], dtype=np.int64)
     queue = history.key.codes[np.searchsorted(history.index, calls.op)]
     return np.asarray((calls.f == F.PUT) & (calls.end >= 0) & (calls.end < done[queue]))
 

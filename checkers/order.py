@@ -33,68 +33,33 @@ import numpy as np
 from chaos.model.history import History, Ints
 from chaos.model.op import FAIL, INVOKE, OK
 from chaos.model.verdict import ANOMALIES_KEPT, Anomaly, Result, Verdict
-from checkers.base import Part, Parted, Split, added, first, several
-from checkers.columns import Rows, coded, deliveries, granted, indices, not_before, publishes
+from checkers import stretches
+from checkers.base import Part, Parted, Split, Streamed, added, first, several
+from checkers.columns import Rows, coded, deliveries, granted, indices, publishes
+from checkers.lanes import not_before
+from checkers.stretches import Read, Rule, Stretch, Stretches, facts_of
 
 
-class Order(Parted):
+class Order(Parted, Streamed):
     """Overtaken messages, by producer and queue.
 
-    Counts: `messages` delivered; `pairs` of them whose order of leaving the queue is known and was compared (none: not
-    applicable); `overtaken`; `excused` by a dropped channel; `redelivered`: first seen as such, so never late.
+    Counts: `messages` delivered; `pairs` of them whose order of leaving the queue is known and was compared, of each
+    stretch of a long history by itself (none: not applicable); `overtaken`; `excused` by a dropped channel;
+    `redelivered`: first seen as such, so never late.
     """
 
     name = "order"
     split = Split.KEY
 
     def part(self, history: History, options: Mapping[str, Any]) -> Part:
-        published = publishes(history)
-        took = deliveries(history)
-        at = published.find(history.value[took])
-        took, at = took[at >= 0], at[at >= 0]  # a part is one queue: what was published to another is not found
-        judged = published.outcome[at] != FAIL  # a failed publish has no place in the queue; `messages` tells of it
-        took, at = took[judged], at[judged]
+        if len(history) > stretches.LONG:
+            return self.stream(stretches.pieces_of(history), options)
+        return _judged(Stretch(history), set())
 
-        sent = published.row[at]  # the later in the history, the later in its producer's order
-        producer = coded(history.process[sent], history.channel[sent])
-        lane = coded(producer, history.process[took], history.channel[took])
-        _, firsts = np.unique(at, return_index=True)
-        firsts.sort()
-        marked = history.redelivered[took[firsts]] != 0
-        late = firsts[~marked]
-        credit = not_before(history, took[late])
-
-        in_lane, in_all = _Taken(lane, took, sent), _Taken(producer, took, sent)
-        overtaker = np.maximum(
-            in_lane.newest(lane[late], took[late], sent[late]), in_all.newest(producer[late], credit, sent[late])
-        )
-        # one delivery may be seen twice over: count first deliveries only, and each pair by one rule
-        ours, others = (
-            _Taken(lane[firsts], took[firsts], sent[firsts]),
-            _Taken(producer[firsts], took[firsts], sent[firsts]),
-        )
-        pairs = int(
-            (
-                ours.before(lane[late], took[late])
-                + others.before(producer[late], credit)
-                - ours.before(lane[late], credit)
-            ).sum()
-        )
-
-        suspects = np.flatnonzero(overtaker >= 0)
-        deadline = _deadlines(producer[firsts], sent[firsts], took[firsts])[~marked][suspects]
-        guilty = suspects[_unexcused(history, took[late[suspects]], deadline)]
-        counts = {
-            "messages": len(firsts),
-            "pairs": pairs,
-            "overtaken": len(guilty),
-            "excused": len(suspects) - len(guilty),
-            "redelivered": int(marked.sum()),
-        }
-        anomalies = first(
-            _tell(history, sent, took, int(late[place]), int(overtaker[place]))
-            for place in guilty[np.argsort(sent[late[guilty]])][:ANOMALIES_KEPT]
-        )
+    def stream(self, read: Read, options: Mapping[str, Any]) -> Part:
+        spent: set[int] = set()
+        found = [_judged(one, spent) for one in Stretches(read, facts_of(read), Rule())]
+        counts, anomalies = added(found)
         return Part(counts, anomalies)
 
     def merge(self, parts: Sequence[Part], options: Mapping[str, Any]) -> Result:
@@ -105,6 +70,60 @@ class Order(Parted):
         if not counts["pairs"]:
             return Result(self.name, Verdict.NOT_APPLICABLE, "no two deliveries whose order is known", counts)
         return Result(self.name, Verdict.VALID, f"{several(counts['pairs'], 'pair')} of deliveries in order", counts)
+
+
+def _judged(stretch: Stretch, spent: set[int]) -> Part:
+    """What there is to find in a stretch. spent: credits by which other messages were excused; those that are used are
+    added."""
+    history = stretch.history
+    published = publishes(history)
+    took = deliveries(history)
+    at = published.find(history.value[took])
+    took, at = took[at >= 0], at[at >= 0]  # a part is one queue: what was published to another is not found
+    judged = published.outcome[at] != FAIL  # a failed publish has no place in the queue; `messages` tells of it
+    took, at = took[judged], at[judged]
+
+    sent = published.row[at]  # the later in the history, the later in its producer's order
+    producer = coded(history.process[sent], history.channel[sent])
+    lane = coded(producer, history.process[took], history.channel[took])
+    _, firsts = np.unique(at, return_index=True)
+    firsts.sort()
+    marked = history.redelivered[took[firsts]] != 0
+    late = firsts[~marked]
+    credit = not_before(history, took[late], stretch.before)
+
+    in_lane, in_all = _Taken(lane, took, sent), _Taken(producer, took, sent)
+    overtaker = np.maximum(
+        in_lane.newest(lane[late], took[late], sent[late]), in_all.newest(producer[late], credit, sent[late])
+    )
+    # one delivery may be seen twice over: count first deliveries only, and each pair by one rule
+    ours, others = (
+        _Taken(lane[firsts], took[firsts], sent[firsts]),
+        _Taken(producer[firsts], took[firsts], sent[firsts]),
+    )
+    pairs = int(
+        (
+            ours.before(lane[late], took[late])
+            + others.before(producer[late], credit)
+            - ours.before(lane[late], credit)
+        ).sum()
+    )
+
+    suspects = np.flatnonzero(overtaker >= 0)
+    deadline = _deadlines(producer[firsts], sent[firsts], took[firsts])[~marked][suspects]
+    guilty = suspects[_unexcused(history, took[late[suspects]], deadline, spent)]
+    counts = {
+        "messages": len(firsts),
+        "pairs": pairs,
+        "overtaken": len(guilty),
+        "excused": len(suspects) - len(guilty),
+        "redelivered": int(marked.sum()),
+    }
+    anomalies = first(
+        _tell(history, sent, took, int(late[place]), int(overtaker[place]))
+        for place in guilty[np.argsort(sent[late[guilty]])][:ANOMALIES_KEPT]
+    )
+    return Part(counts, anomalies)
 
 
 class _Taken:
@@ -149,25 +168,25 @@ def _deadlines(producer: Ints, sent: Rows, took: Rows) -> Ints:
     return deadline
 
 
-def _unexcused(history: History, took: Rows, deadline: Ints) -> Rows:
+def _unexcused(history: History, took: Rows, deadline: Ints, spent: set[int]) -> Rows:
     """Which of these overtaken messages cannot each be given an unanswered credit of its own (positions, ascending)."""
     left = []
     seen, before = took.tolist(), deadline.tolist()
-    drops = _dropped_credits(history) if len(took) else []
-    free: list[int] = []  # rows at which credits granted before the deadline at hand were dropped
+    drops = [drop for drop in _dropped_credits(history) if drop[2] not in spent] if len(took) else []
+    free: list[tuple[int, int]] = []  # credits granted before the deadline at hand: row dropped, index
     for place in sorted(range(len(took)), key=before.__getitem__):
         while drops and drops[-1][0] < before[place]:
-            insort(free, drops.pop()[1])
-        best = bisect_left(free, seen[place]) - 1  # the last drop before it was seen
+            insort(free, drops.pop()[1:])
+        best = bisect_left(free, (seen[place], -1)) - 1  # the last drop before it was seen
         if best < 0:
             left.append(place)
         else:
-            free.pop(best)
+            spent.add(free.pop(best)[1])
     return np.asarray(sorted(left), dtype=np.intp)
 
 
-def _dropped_credits(history: History) -> list[tuple[int, int]]:
-    """(row granted, row dropped) of each credit that nothing answered, the latest granted first."""
+def _dropped_credits(history: History) -> list[tuple[int, int, int]]:
+    """(row granted, row dropped, index) of each credit that nothing answered, the latest granted first."""
     rows = history.rows("consume", INVOKE)
     end = history.completion[rows]
     open_ = (end < 0) | ~np.isin(history.type[end], [OK, FAIL])
@@ -176,7 +195,7 @@ def _dropped_credits(history: History) -> list[tuple[int, int]]:
     for row, gone in zip(rows[open_].tolist(), end[open_].tolist(), strict=True):
         dropped = gone if gone >= 0 else closed.get(_channel(history, row))
         if dropped is not None:
-            found.append((row, dropped))
+            found.append((row, dropped, int(history.index[row])))
     return found[::-1]
 
 

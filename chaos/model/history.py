@@ -404,7 +404,10 @@ class Columns:
         if self._only:
             empty = {field.name: pa.nulls(len(table), field.type) for field in SCHEMA if field.name not in self._only}
             table = pa.table({name: empty[name] if name in empty else table[name] for name in SCHEMA.names})
-        some = History.from_table(table)
+        self.join(History.from_table(table))
+
+    def join(self, some: History) -> None:
+        """More rows, in columns already."""
         for name, numbers in self._numbers.items():
             numbers.add(getattr(some, name))
         for name, known in self._words.items():
