@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -50,6 +51,8 @@ def not_before(history: History, rows: Rows, before: Before = NOTHING) -> Rows:
     earlier = np.zeros(len(history), dtype=np.int64)
     earlier[took] = _so_far(history, took, back, before)
     asked = history.rows("consume", INVOKE)
+    if not len(asked):
+        return row
     lane, index = _credits(history, asked, before)
     order = np.lexsort((index, lane))
     opened = np.append(True, np.diff(lane[order]) > 0)
@@ -93,7 +96,7 @@ def _with(credits_: Mapping[Lane, Ints], history: History, out: Mask) -> dict[La
     number = coded(history.process[asked], history.channel[asked], history.key.codes[asked])
     order = np.argsort(number, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(number[order]) > 0)[: len(order)])
-    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+    for start, end in pairwise([*starts.tolist(), len(order)]):
         some = asked[order[max(start, end - CREDITS) : end]]
         (lane,) = lanes_of(history, some[:1])
         known = np.append(found.get(lane, np.empty(0, dtype=np.int64)), history.index[some])
@@ -151,9 +154,9 @@ def taken_back(history: History, took: Rows) -> Mask:
     against the prefetch, though the consumer may get it yet, when its node is back; so the channel is handed more than
     we granted, by one for each, and the credits that we see are those of later deliveries.
     """
-    value = history.value[took]
-    order = np.lexsort((took, value))
-    same = value[order][1:] == value[order][:-1]
+    message = coded(history.key.codes[took], history.value[took])  # from another queue it was not handed out again
+    order = np.lexsort((took, message))
+    same = message[order][1:] == message[order][:-1]
     back = np.zeros(len(took), dtype=np.bool_)
     if not same.any():
         return back

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.model.history import Columns, History, Mask
+from chaos.model.op import INVOKE
 from checkers.lanes import NOTHING, Before, after, beside
 from checkers.stretches.cuts import ALWAYS, Rule, Sides, sides
 from checkers.stretches.facts import Facts
@@ -74,9 +75,10 @@ class Stretches:
             yield Stretch(history.select(cut.left), beside(history, ~cut.left, before))
         if self.anywhere or not cut.lost.any() or np.count_nonzero(cut.right) <= self._size:
             return
-        # it grows, for a message that was lost, and may be broken by now
-        over = sides(history, self._facts, self._rule, anywhere=True).left
-        part = (over & cut.right) | cut.lost
+        # it grows, for a message that was lost, and may be broken by now, whatever those took who wait
+        part = cut.lost | (sides(history, self._facts, self._rule, anywhere=True).left & cut.right)
+        asked = history.rows("consume", INVOKE)
+        part[asked[history.completion[asked] < 0]] = True
         yield Stretch(history.select(part), beside(history, ~part, before), early=True)
 
 

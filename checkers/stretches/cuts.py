@@ -80,7 +80,7 @@ def sides(history: History, facts: Facts, rule: Rule, *, anywhere: bool = False)
         right[rows[here]] = (~past | credits_.blank)[here]
     closed = history.rows("close")
     left[closed] = right[closed] = True
-    return Sides(left, right, known & those.lost[those.of])
+    return Sides(left, right, np.append(those.lost, False)[those.of])
 
 
 class _Messages:

@@ -6,6 +6,7 @@ That takes a byte a message, and what is open.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +50,7 @@ class Tally:
     def _by_block(self, some: Ints) -> list[tuple[int, slice]]:
         block = some >> self._BITS
         starts = np.flatnonzero(np.append(True, np.diff(block) > 0)[: len(block)]).tolist()
-        return [(int(block[at]), slice(at, end)) for at, end in zip(starts, [*starts[1:], len(some)], strict=True)]
+        return [(int(block[at]), slice(at, end)) for at, end in pairwise([*starts, len(some)])]
 
 
 @dataclass
