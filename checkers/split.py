@@ -1,7 +1,7 @@
 """How a history is cut into parts that can be judged apart, perhaps on many machines.
 
-What a row goes by is said by `cut`, on whole histories; `places` says it of a few of their columns, so that rows which
-come in batches can be sent on their way without the others at hand. A completion goes wherever its invocation goes.
+What a row goes by is said by `cut`, on whole histories; rows that come in batches are sent there without all the others
+at hand (`checkers.split_stream`). A completion goes wherever its invocation goes.
 
 By message: a bucket has some of the message ids, of *all* keys, for a message may be delivered from another queue than
 it was published to. It has every row about them: publishes, deliveries with their credits, acks. Of each consumer's
@@ -56,8 +56,9 @@ def cut(history: History, split: Split, number: int) -> list[History]:
     return parts
 
 
-def places(history: History, split: Split, number: int) -> Places:
-    """For each row the part that it belongs to (0 to number - 1), EVERYWHERE for those that all parts need."""
+def places(history: History, split: Split, number: int, ranks: npt.NDArray[np.int64] | None = None) -> Places:
+    """For each row the part that it belongs to (0 to number - 1), EVERYWHERE for those that all parts need. `ranks`: of
+    keys (by code; last, none), where these rows are not the first of their history."""
     start = history.invocation
     if split is Split.MESSAGE:
         said = _messages(history)
@@ -66,8 +67,9 @@ def places(history: History, split: Split, number: int) -> Places:
         place = _spread(own, number)
     else:
         at = np.where(start >= 0, start, np.arange(len(history)))
-        place = (_ranks(history)[history.key.codes] % number).astype(np.int32)[at]
-    place[_shared(history, split)] = EVERYWHERE
+        ranks = _ranks(history) if ranks is None else ranks
+        place = (ranks[history.key.codes] % number).astype(np.int32)[at]
+    place[shared(history, split)] = EVERYWHERE
     return place
 
 
@@ -114,20 +116,20 @@ def testify(part: History, index: npt.NDArray[np.int64]) -> History:
 
 def by_key(history: History) -> Iterator[tuple[int, History]]:
     """Each key by itself, by first appearance: the index of its first row, and all its rows, with those of no key."""
-    shared = _shared(history, Split.KEY)
-    if not len(history) or shared.all():
+    of_all = shared(history, Split.KEY)
+    if not len(history) or of_all.all():
         yield 0, history
         return
     start = history.invocation
     key = history.key.codes[np.where(start >= 0, start, np.arange(len(history)))]
-    own = np.flatnonzero(~shared)
+    own = np.flatnonzero(~of_all)
     order = own[np.argsort(key[own], kind="stable")]
     begins = np.flatnonzero(np.append(True, key[order[1:]] != key[order[:-1]]))
     if len(begins) == 1:
         yield int(history.index[own[0]]), history
         return
     ends = np.append(begins[1:], len(order))
-    common = np.flatnonzero(shared)
+    common = np.flatnonzero(of_all)
     for place in np.argsort(order[begins]).tolist():
         rows = order[begins[place] : ends[place]]
         yield int(history.index[rows[0]]), history.take(np.sort(np.concatenate([rows, common])))
@@ -135,7 +137,7 @@ def by_key(history: History) -> Iterator[tuple[int, History]]:
 
 def keys(history: History) -> int:
     """Of how many keys the history is, for checkers that are cut by key."""
-    own = ~_shared(history, Split.KEY)
+    own = ~shared(history, Split.KEY)
     start = history.invocation
     return len(np.unique(history.key.codes[np.where(start >= 0, start, np.arange(len(history)))[own]]))
 
@@ -167,7 +169,7 @@ def _ranks(history: History) -> npt.NDArray[np.int64]:
     return np.argsort(np.argsort(first, kind="stable"))
 
 
-def _shared(history: History, split: Split) -> Mask:
+def shared(history: History, split: Split) -> Mask:
     """Which rows are needed by all parts."""
 
     def among(fs: tuple[str, ...]) -> Mask:

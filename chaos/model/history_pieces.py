@@ -76,10 +76,11 @@ class Pieces:
         if self._parquet is None:
             yield from self._of_stream()
             return
-        groups = list(range(first, self.groups if last is None else last))
         try:
-            for batch in self._parquet.iter_batches(ROWS, row_groups=groups, columns=self._columns):
-                yield pa.Table.from_batches([batch])
+            # Arrow keeps what it has read of a file until it has read all that it was asked for
+            for group in range(first, self.groups if last is None else last):
+                for batch in self._parquet.iter_batches(ROWS, row_groups=[group], columns=self._columns):
+                    yield pa.Table.from_batches([batch])
         except (pa.ArrowException, OSError) as error:
             raise BadHistory(f"cannot be read: {_short(error)}") from error
 

@@ -39,7 +39,7 @@ LARGE = 1_000_000  # rows of a history that is cut
 PACKS_A_CORE = 4
 BYTES_A_ROW, BYTES_A_ROW_STREAMED = 5, 60  # of files, about; of Parquet at the least
 USUAL = Limits()
-PARTS = 64  # of one run, at most
+PARTS = 4000  # of one run, at most; and tasks that judge parts
 
 # Rows of VERDICTS; or of a run that cannot be judged only `run`, and in `bad` why. `result`: pickled.
 JUDGED = pa.schema([*VERDICTS, ("result", pa.binary()), ("bad", pa.string())])
@@ -190,7 +190,7 @@ def _pieces(session: SparkSession, runs: Sequence[dict[str, Any]]) -> pa.Table:
 
     sent = tasks.run(session, [[run] for run in runs], scatter, SENT)
     parts = max(sum(run["parts"] for run in runs), tasks.cores(session))
-    together = sent.repartition(min(parts, 4000), *GROUP).sortWithinPartitions(*GROUP, "index")
+    together = sent.repartition(min(parts, PARTS), *GROUP).sortWithinPartitions(*GROUP, "index")
     return together.mapInArrow(each, tasks.spark_schema(FOUND)).toArrow()
 
 

@@ -1,7 +1,7 @@
 """Rows of large runs on their way to the parts that they belong to, and there put together again.
 
-A run's history is read twice, in batches: for where its rows go, which takes a few of their columns, and to send them
-there. A row that all parts need is sent to all of them.
+A run's history is read twice, in batches: for what must be known of all its rows, which takes a few of their columns,
+and to send them (`checkers.split_stream`). A row that all parts need is sent to all of them.
 """
 
 from __future__ import annotations
@@ -15,66 +15,44 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from chaos.model.history import SCHEMA, Columns, History
-from chaos.model.history_pieces import opened
-from chaos.model.op import INFO
-from checkers.split import EVERYWHERE, Split, keys, places, witnesses
+from chaos.model.history import SCHEMA
+from chaos.model.history_pieces import ROWS, opened, plain
+from checkers.split import Places, Split
+from checkers.split_stream import LOOKED_AT, Cutter, Survey
 from results.checking import judge
 
 # n: which run. cut: why its history is not whole.
 SENT = pa.schema([("n", pa.int32()), ("split", pa.string()), ("part", pa.int32()), ("cut", pa.string()), *SCHEMA])
 Rows = Iterator[pa.RecordBatch]
 GROUP = ("n", "split", "part")
-LOOKED_AT = ("index", "time", "process", "type", "f", "key", "value", "op", "channel")
-
-
-class Route:
-    """Where the rows of a run go, cut one way."""
-
-    def __init__(self, run: History, split: Split, parts: int) -> None:
-        self.split = split
-        self.parts = parts
-        self.place = places(run, split, parts)
-        self.witness = np.zeros(len(run), dtype=np.bool_)
-        if split is Split.MESSAGE:
-            self.witness[witnesses(run)] = True
-
-    def send(self, table: pa.Table, at: int) -> Iterator[tuple[int, pa.Table]]:
-        """The rows of a table, the first of which is row `at` of the run: each part's."""
-        place, witness = self.place[at : at + len(table)], self.witness[at : at + len(table)]
-        for part in range(self.parts):
-            mine = (place == part) | (place == EVERYWHERE)
-            if mine.any():
-                yield part, table.filter(pa.array(mine))
-            strange = witness & (place != part)
-            if strange.any():
-                yield part, _testified(table.filter(pa.array(strange)))
 
 
 def scatter(piece: dict[str, Any]) -> Rows:
     """The rows of a run {n, store, run, parts} that checkers judge in parts, as rows of SENT."""
     wanted = judge.asked(piece["store"], piece["run"])
-    fs, folder, name = judge.history_path(piece["store"], piece["run"])
-    light = Columns(LOOKED_AT)
-    with opened(f"{folder}/{name}", fs, LOOKED_AT) as pieces:
-        for table in pieces.read():
-            light.add(table)
-    run = light.history()
-    routes = []
-    if judge.parted(wanted, Split.MESSAGE):
-        routes.append(Route(run, Split.MESSAGE, piece["parts"]))
-    if judge.parted(wanted, Split.KEY) and (many := keys(run)) > 1:
-        routes.append(Route(run, Split.KEY, min(many, piece["parts"])))
-    del run
-    if not routes:
+    splits = [split for split in (Split.MESSAGE, Split.KEY) if judge.parted(wanted, split)]
+    if not splits:
         return
-    at = 0
+    fs, folder, name = judge.history_path(piece["store"], piece["run"])
+    seen = Survey()
+    with opened(f"{folder}/{name}", fs, LOOKED_AT) as pieces:
+        for some in pieces.read():
+            seen.take(some)
+    cutters = []
+    for split in splits:
+        parts = piece["parts"] if split is Split.MESSAGE else min(seen.keys, piece["parts"])
+        if split is Split.MESSAGE or seen.keys > 1:
+            cutters.append(Cutter(split, parts, seen))
+    left = seen.rows  # a stream that still grew is read as far as it was looked at
     with opened(f"{folder}/{name}", fs) as again:
-        for table in again.read():
-            for route in routes:
-                for part, rows in route.send(table, at):
-                    yield from _labelled(rows, piece["n"], route.split, part, pieces.cut)
-            at += len(table)
+        for some in again.read():
+            rows = pa.Table.from_batches([plain(some.slice(0, left))])
+            left -= len(rows)
+            for cutter in cutters:
+                for part, sent in cutter.send(rows):
+                    yield from _labelled(sent, piece["n"], cutter.split, part, pieces.cut)
+            if not left:
+                break
 
 
 def gather(sent: Rows) -> Iterator[tuple[tuple[int, Split, int], str | None, Rows]]:
@@ -104,18 +82,8 @@ def _slices(sent: Rows) -> Iterator[tuple[tuple[int, str, int], pa.RecordBatch]]
             yield group, batch.slice(start, end - start)
 
 
-def _labelled(rows: pa.Table, n: int, split: Split, part: int, cut: str | None) -> Rows:
+def _labelled(rows: pa.Table, n: int, split: Split, part: Places, cut: str | None) -> Rows:
     many = len(rows)
-    labels = [pa.repeat(value, many) for value in (pa.scalar(n, pa.int32()), str(split), pa.scalar(part, pa.int32()))]
-    labels.append(pa.repeat(pa.scalar(cut, pa.string()), many))
-    plain = rows.select(SCHEMA.names).cast(SCHEMA)
-    yield from pa.Table.from_arrays([*labels, *plain.columns], schema=SENT).combine_chunks().to_batches()
-
-
-def _testified(rows: pa.Table) -> pa.Table:
-    """As `checkers.split.testify` has them."""
-    for name in ("value", "op", "error", "detail", "redelivered"):
-        at = rows.schema.get_field_index(name)
-        rows = rows.set_column(at, name, pa.nulls(len(rows), SCHEMA.field(name).type))
-    at = rows.schema.get_field_index("type")
-    return rows.set_column(at, "type", pa.repeat(pa.scalar(int(INFO), pa.int8()), len(rows)))
+    of_run = pa.repeat(pa.scalar(n, pa.int32()), many), pa.repeat(str(split), many)
+    why = pa.repeat(pa.scalar(cut, pa.string()), many)
+    yield from pa.Table.from_arrays([*of_run, pa.array(part), why, *rows.columns], schema=SENT).to_batches(ROWS)
