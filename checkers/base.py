@@ -68,12 +68,17 @@ class Parted(Checker):
         """What follows from all parts; by key in the order of the keys, as they first come."""
 
 
-class Streamed(ABC):
+class Streamed(Checker):
     """A checker that need not have all of a history in memory: it judges stretches of it (`checkers.stretches`)."""
 
     @abstractmethod
     def stream(self, read: Read, options: Mapping[str, Any]) -> Any:
         """What `check` says of the history that is read, or, of a checker that is `Parted`, what `part` does."""
+
+    def streamed(self, read: Read, options: Mapping[str, Any]) -> Result:
+        """What `check` says of the history that is read (of one key, where the checker is cut by key)."""
+        found = self.stream(read, options)
+        return self.merge([found], options) if isinstance(self, Parted) else found
 
 
 def added(parts: Sequence[Part]) -> tuple[dict[str, int], tuple[Anomaly, ...]]:

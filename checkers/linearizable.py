@@ -19,7 +19,7 @@ from chaos.model.op import CONTROLLER, OK
 from chaos.model.settings import Setting, boolean, choice, duration, integer, optional, size, text
 from chaos.model.verdict import ANOMALIES_KEPT, WINDOW, Anomaly, Result, Verdict
 from checkers import stretches
-from checkers.base import Checker, Streamed, first
+from checkers.base import Streamed, first
 from checkers.columns import acked, granted, indices, publishes
 from checkers.columns import deliveries as delivered
 from checkers.lanes import NOTHING, Before, not_before
@@ -39,7 +39,7 @@ SECOND = 10**9
 VERDICTS = {True: Verdict.VALID, False: Verdict.INVALID, None: Verdict.UNKNOWN}
 
 
-class Linearizable(Checker, Streamed):
+class Linearizable(Streamed):
     """One order of all operations, as one correct queue, register, lock, set or log would have answered them.
 
     Counts: `operations` judged, of so many `objects`; `redelivered-after-ack` of a queue that delivers at least once.

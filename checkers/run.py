@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from chaos.model.errors import BadHistory
@@ -33,12 +33,17 @@ def check_all(
 def guarded(checker: Checker, history: History, options: Mapping[str, Any], strict: bool = False) -> Result:
     """The checker's result; *unknown* with the error, its message and where it arose, if the checker raises. Where
     `strict`, BadHistory goes through."""
+    return kept(checker.name, lambda: checker.check(history, options), strict)
+
+
+def kept(name: str, judge: Callable[[], Result], strict: bool = False) -> Result:
+    """As `guarded`, of anything that judges for a checker of this name."""
     try:
-        return checker.check(history, options)
+        return judge()
     except Exception as error:
         if strict and isinstance(error, BadHistory):
             raise
-        return Result(checker.name, Verdict.UNKNOWN, failure(error))
+        return Result(name, Verdict.UNKNOWN, failure(error))
 
 
 def failure(error: Exception) -> str:

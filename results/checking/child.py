@@ -4,7 +4,8 @@ A request, and its answers:
 
 ("run", store, run, only, whole)   ("asked", names) those of the run's checkers that are meant (`only`; None: all);
                                    then, of each that is judged whole, ("begin", name) and ("result", name, Result).
-                                   `whole` False: not of those that may be cut, unless the run has but one key
+                                   `whole` False: not of those that may be cut, unless the run has but one key.
+                                   Then, and of a long run, those that can read it in stretches come first
 ("part", store, run, split)        followed by ("rows", Arrow stream), ... and ("end", cut): one of the parts that a run
                                    was cut into. Answers are "asked" as above; and of each ("begin", name), and
                                    ("pieces", name, [(at, Part)]) or ("failed", name, reason)
@@ -18,17 +19,19 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
 from chaos.model.errors import SplitbrainError
-from chaos.model.history import Columns, History
-from checkers.base import Parted
-from checkers.run import failure, guarded
-from checkers.split import Split, keys
+from chaos.model.history import History
+from checkers import stretches
+from checkers.base import Part, Parted, Streamed
+from checkers.run import failure, guarded, kept
+from checkers.split import Split
+from checkers.stretches import LONG
 from results.checking import judge, wire
+from results.checking.spool import Spool
 
 Tell = Callable[..., None]
 
@@ -67,35 +70,75 @@ def _run(request: Any, requests: queue.SimpleQueue[Any], tell: Tell) -> None:
     wanted = judge.asked(store, run)
     names = judge.names(wanted, only)
     tell("asked", names)
-    history = judge.history(store, run)
-    if not whole:
-        cut = [Split.MESSAGE, Split.KEY] if keys(history) > 1 else [Split.MESSAGE]
-        names = [name for name in names if wanted[name].checker.split not in cut]
-    for name in names:
+    source = judge.Source(store, run)
+    if whole and source.rows() <= LONG:
+        left, history = names, source.history()
+    else:
+        left, history = _streamed(names, wanted, source, whole, tell), None
+    for name in left:
+        history = history or source.history()
         tell("begin", name)
         tell("result", name, guarded(wanted[name].checker, history, wanted[name].options))
+
+
+def _streamed(
+    names: list[str], wanted: Mapping[str, judge.Asked], source: judge.Source, whole: bool, tell: Tell
+) -> list[str]:
+    """Judges what need not have all rows in memory, of those that are not for the parts; the names of the others."""
+    seen = source.survey()
+    if not whole:
+        cut = [Split.MESSAGE, Split.KEY] if seen.keys > 1 else [Split.MESSAGE]
+        names = [name for name in names if wanted[name].checker.split not in cut]
+    left = []
+    for name in names:
+        checker, options = wanted[name].checker, wanted[name].options
+        if not isinstance(checker, Streamed) or (isinstance(checker, Parted) and seen.keys > 1):
+            left.append(name)
+            continue
+        tell("begin", name)
+        tell("result", name, kept(name, lambda: checker.streamed(source.read, options)))  # noqa: B023 (called here)
+    return left
 
 
 def _part(request: Any, requests: queue.SimpleQueue[Any], tell: Tell) -> None:
     store, run, split = request
     wanted = judge.parted(judge.asked(store, run), Split(split))
     tell("asked", list(wanted))
-    columns = Columns()
-    while True:
-        kind, what = requests.get()
-        if kind == "end":
-            break
-        columns.add(pa.ipc.open_stream(what).read_all())
-    part = columns.history(what)
-    for name, one in wanted.items():
-        tell("begin", name)
-        _pieces(name, one, part, tell)
-
-
-def _pieces(name: str, one: judge.Asked, part: History, tell: Tell) -> None:
-    assert isinstance(one.checker, Parted)
+    spool = Spool()
     try:
-        found = one.checker.pieces(part, one.options)
+        while True:
+            kind, what = requests.get()
+            if kind == "end":
+                break
+            spool.add(what)
+        spool.cut = what
+        part: History | None = None
+        for name, one in wanted.items():
+            tell("begin", name)
+            if isinstance(one.checker, Streamed) and spool.seen.keys <= 1:
+                _pieces(name, partial(_stream, one, spool), tell)
+            else:
+                part = part or stretches.whole(spool.read)
+                _pieces(name, partial(_all, one, part), tell)
+    except OSError as error:
+        raise SplitbrainError(f"no room for a part of {run}: {error}") from None
+    finally:
+        spool.close()
+
+
+def _all(one: judge.Asked, part: History) -> list[tuple[int, Part]]:
+    assert isinstance(one.checker, Parted)
+    return one.checker.pieces(part, one.options)
+
+
+def _stream(one: judge.Asked, spool: Spool) -> list[tuple[int, Part]]:
+    assert isinstance(one.checker, Streamed)
+    return [(spool.first, one.checker.stream(spool.read, one.options))]
+
+
+def _pieces(name: str, find: Callable[[], list[tuple[int, Part]]], tell: Tell) -> None:
+    try:
+        found = find()
     except Exception as error:
         tell("failed", name, failure(error))
     else:

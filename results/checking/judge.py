@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +12,15 @@ import pyarrow.fs as pafs
 
 from chaos import scenario
 from chaos.model import history_file
-from chaos.model.errors import BadInput
-from chaos.model.history import History
+from chaos.model.errors import BadHistory, BadInput
+from chaos.model.history import SCHEMA, History
+from chaos.model.history_pieces import Pieces, opened, plain
+from chaos.model.history_rules import Rules
 from chaos.model.registry import CHECKERS, find
 from chaos.model.settings import resolve
 from checkers.base import Checker
 from checkers.split import Split
+from checkers.split_stream import Survey
 from results.store import Run
 from results.tables.manifest import filesystem
 from results.tables.survey import HISTORIES
@@ -61,10 +65,50 @@ def ready(chosen: Mapping[str, Mapping[str, Any]]) -> dict[str, Asked]:
     return found
 
 
-def history(store: str, run: str) -> History:
-    """A run's history. Raises BadHistory when it cannot be read, BadInput when there is none."""
-    fs, path, name = history_path(store, run)
-    return history_file.read(f"{path}/{name}", fs, told=f"{run}/{name}")
+class Source:
+    """The history of a run, read piece by piece, as often as it is asked for."""
+
+    def __init__(self, store: str, run: str) -> None:
+        """Raises BadInput when there is none."""
+        self._fs, folder, name = history_path(store, run)
+        self._path, self._told = f"{folder}/{name}", f"{run}/{name}"
+
+    def history(self) -> History:
+        """All of it, in memory. Raises BadHistory when it cannot be read, or breaks the rules."""
+        return history_file.read(self._path, self._fs, told=self._told)
+
+    def rows(self) -> int:
+        """How many it has; 0: that is not known. Raises BadHistory."""
+        with self._opened() as pieces:
+            return pieces.rows
+
+    def survey(self) -> Survey:
+        """What is known of it once all of it was read, and held to the rules. Raises BadHistory."""
+        seen, rules = Survey(), Rules()
+        try:
+            with self._opened() as pieces:
+                for some in pieces.read():
+                    rules.take(plain(some))
+                    seen.take(some)
+        except BadHistory:
+            self.history()  # says it as whoever reads all at once
+            raise
+        return seen
+
+    def read(self) -> Iterator[History]:
+        """Its rows; in the end none, and why it is not whole. Raises BadHistory."""
+        with self._opened() as pieces:
+            for some in pieces.read():
+                yield History.from_table(some)
+            yield History.from_table(SCHEMA.empty_table(), pieces.cut)
+
+    @contextmanager
+    def _opened(self) -> Iterator[Pieces]:
+        try:
+            with opened(self._path, self._fs) as pieces:
+                yield pieces
+        except BadHistory as error:
+            raise BadHistory(f"{self._told}: {error}") from error
 
 
 def history_path(store: str, run: str) -> tuple[pafs.FileSystem, str, str]:

@@ -74,7 +74,7 @@ def test_what_hangs_or_eats_is_ended(store: Path) -> None:
 def test_a_part_says_what_it_died_of(store: Path, apart: Apart) -> None:
     run = runs_of(str(store))[0]
     bad.ask(store / run, {"kills-parts": {}, "raises-in-parts": {}})
-    rows = judge.history(str(store), run).to_table().to_batches(max_chunksize=100)
+    rows = judge.Source(str(store), run).history().to_table().to_batches(max_chunksize=100)
     found = apart.part(str(store), run, Split.MESSAGE, iter(rows), None)
     assert found["kills-parts"] == ("died", "killed by SIGKILL")
     assert set(found) == {"kills-parts", "raises-in-parts", "messages"}
