@@ -21,7 +21,7 @@ from checkers.stretches.facts import Facts
 
 __all__ = ["ALWAYS", "LONG", "Facts", "Read", "Rule", "Stretch", "Stretches", "facts_of", "pieces_of", "whole"]
 
-LONG = 2_000_000  # rows: a history with no more is one stretch; at least as many new ones begin each of a longer one
+LONG = 1_000_000  # rows: a history with no more is one stretch; at least as many new ones begin each of a longer one
 PIECE = 1 << 16
 
 Read = Callable[[], Iterator[History]]  # the rows of a history, some at a time, from the first one on at each call

@@ -1,4 +1,4 @@
-"""Rows that come once, kept to be read more than once: in memory while they are few, else in a file that nobody sees."""
+"""Rows that come once, kept to be read more than once: in memory while they are few, else in a file without a name."""
 
 from __future__ import annotations
 

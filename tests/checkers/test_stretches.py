@@ -222,7 +222,7 @@ def test_literal(name: str) -> None:
     for size in range(1, 12):
         with long_from(size):
             found = judge(checker, history, options)
-        assert (found.verdict, found.counts | {"pairs": 0}) == (verdict, alone.counts | {"pairs": 0})
+        assert (found.verdict, dict(found.counts) | {"pairs": 0}) == (verdict, dict(alone.counts) | {"pairs": 0})
         assert {one.kind for one in found.anomalies} == {one.kind for one in alone.anomalies}
     assert many(history, 1) > 2
 
@@ -256,7 +256,7 @@ def compare(seed: int, size: int) -> list[tuple[str, Result, int]]:
         told.append((checker.name, alone, many(history, size)))
         if alone.verdict is Verdict.UNKNOWN:  # the monitor does not take all of it, but may take each stretch
             continue
-        assert found.counts | {"pairs": 0} == alone.counts | {"pairs": 0}
+        assert dict(found.counts) | {"pairs": 0} == dict(alone.counts) | {"pairs": 0}
         if checker.name == "order":
             assert found.anomalies == alone.anomalies
             assert found.counts["pairs"] <= alone.counts["pairs"]
