@@ -16,6 +16,7 @@ from benchmarks import (
     shrink,
     simulation,
     starts,
+    stretches,
 )
 from benchmarks.machine import describe
 
@@ -28,6 +29,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "linearizability": linearizability.main,
     "gate": gate.main,
     "pipeline": pipeline.main,
+    "stretches": stretches.main,
     "containers": containers.main,
     "starts": starts.main,
 }

@@ -125,9 +125,24 @@ def coded(*columns: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """One number a row, from 0 without gaps: equal for two rows where all columns are equal."""
     code = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
-        _, place = np.unique(column, return_inverse=True)
-        _, code = np.unique(code * (len(columns[0]) + 1) + place.reshape(-1), return_inverse=True)
-    return code.reshape(-1).astype(np.int64)
+        place, many = _ranked(column)
+        code, _ = _ranked(code * many + place)
+    return code
+
+
+def _ranked(column: npt.NDArray[Any]) -> tuple[Ints, int]:
+    """The place of each value among those that there are, and how many these are."""
+    if not len(column):
+        return np.zeros(0, dtype=np.int64), 0
+    low, high = int(column.min()), int(column.max())
+    if high - low > 4 * len(column):
+        values, place = np.unique(column, return_inverse=True)
+        return place.reshape(-1).astype(np.int64), len(values)
+    at = column.astype(np.int64) - low  # close together: no need to sort them
+    there = np.zeros(high - low + 1, dtype=np.bool_)
+    there[at] = True
+    place = np.cumsum(there) - 1
+    return np.asarray(place[at]), int(place[-1]) + 1
 
 
 def earliest(number: int, *columns: Rows) -> Rows:

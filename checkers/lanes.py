@@ -75,9 +75,7 @@ def after(history: History, gone: Mask, before: Before) -> Before:
     over = set(zip(history.process[closed].tolist(), history.channel[closed].tolist(), strict=True))
     took = deliveries(history)
     back = took[taken_back(history, took)]
-    many = dict(before.back)
-    for lane in lanes_of(history, back[gone[back]]):
-        many[lane] = many.get(lane, 0) + 1
+    many = _more(before.back, lanes_of(history, back[gone[back]]))
     credits_ = _with(before.credits, history, gone)
     kept = {lane: some for lane, some in credits_.items() if lane[:2] not in over}
     return Before(before.polled, {lane: number for lane, number in many.items() if lane in kept}, kept)
@@ -86,6 +84,19 @@ def after(history: History, gone: Mask, before: Before) -> Before:
 def beside(history: History, out: Mask, before: Before) -> Before:
     """What is known besides a part of some rows, which has not those of `out`."""
     return replace(before, credits=_with(before.credits, history, out))
+
+
+def at_most(history: History, out: Mask, before: Before) -> Before:
+    """The same, if of what was delivered in those rows all may be taken back yet."""
+    took = deliveries(history)
+    return replace(beside(history, out, before), back=_more(before.back, lanes_of(history, took[out[took]])))
+
+
+def _more(back: Mapping[Lane, int], lanes: list[Lane]) -> dict[Lane, int]:
+    found = dict(back)
+    for lane in lanes:
+        found[lane] = found.get(lane, 0) + 1
+    return found
 
 
 def _with(credits_: Mapping[Lane, Ints], history: History, out: Mask) -> dict[Lane, Ints]:

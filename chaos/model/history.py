@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ class History:
         """The rows of an operation, of the given types or of all."""
         mask = self.f.is_(f)
         if types:
-            mask &= np.isin(self.type, [int(type_) for type_ in types])
+            mask &= np.logical_or.reduce([self.type == int(type_) for type_ in types])
         return np.flatnonzero(mask)
 
     @cached_property
@@ -176,7 +177,7 @@ class History:
             value=self.value[rows],
             node=words(self.node),
             error=words(self.error),
-            detail_text=[self.detail_text[row] for row in rows.tolist()],
+            detail_text=_picked(self.detail_text, rows.tolist()),
             op=self.op[rows],
             channel=self.channel[rows],
             redelivered=self.redelivered[rows],
@@ -351,6 +352,13 @@ class History:
     def from_ops(ops: Iterable[Op], cut: str | None = None) -> History:
         """From ops, as tests and small tools write them."""
         return History.from_table(to_table([row_of(op) for op in ops]), cut)
+
+
+def _picked(texts: Sequence[str | None], rows: list[int]) -> Sequence[str | None]:
+    if len(rows) < 2:
+        return [texts[row] for row in rows]
+    picked: tuple[str | None, ...] = itemgetter(*rows)(texts)
+    return picked
 
 
 class Growing:

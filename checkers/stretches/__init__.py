@@ -15,7 +15,7 @@ import numpy as np
 
 from chaos.model.history import Columns, History, Mask
 from chaos.model.op import INVOKE
-from checkers.lanes import NOTHING, Before, after, beside
+from checkers.lanes import NOTHING, Before, after, at_most, beside
 from checkers.stretches.cuts import ALWAYS, Rule, Sides, sides
 from checkers.stretches.facts import Facts
 
@@ -79,7 +79,7 @@ class Stretches:
         part = cut.lost | (sides(history, self._facts, self._rule, anywhere=True).left & cut.right)
         asked = history.rows("consume", INVOKE)
         part[asked[history.completion[asked] < 0]] = True
-        yield Stretch(history.select(part), beside(history, ~part, before), early=True)
+        yield Stretch(history.select(part), at_most(history, ~part, before), early=True)
 
 
 def facts_of(read: Read) -> Facts:

@@ -115,7 +115,7 @@ class Facts:
         self.plain &= not again
         self.published.add(new)
         intact = done & (some.value != NONE) & ~np.isin(some.error.codes, _codes(some.error.words, (CORRUPT, FOREIGN)))
-        self.marked |= bool((some.redelivered[done] >= 0).any())
+        self.marked |= bool((some.redelivered >= 0).any())
         for code in np.unique(some.key.codes[intact]).tolist():
             key = some.key.words[code] if code >= 0 else None
             mine = some.value[intact & (some.key.codes == code)]

@@ -2,8 +2,9 @@
 
 A run below a size is judged whole, in the task that reads it; a task has many, packed by size. A larger one is judged
 in three ways at once. Checkers that are not cut read it from end to end. For those that are, its rows go to parts
-(`scatter`): a part has a bucket of message ids, or some of the keys, never one message; and comes to the task that
-judges it as a sorted stream. What was found in the parts is put together by each checker's own merge.
+(`scatter`): a part has a bucket of message ids, never one message, or a key; and comes to the task that judges it as a
+sorted stream, which those that are `Streamed` judge in stretches, so that it need not fit in memory. What was found in
+the parts is put together by each checker's own merge.
 
 Tasks do not judge: each has a process that does (`results.checking.apart`). A checker that takes that down is tried
 once more, by itself; its result is then *unknown*, and no other run knows of it.

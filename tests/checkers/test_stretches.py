@@ -209,6 +209,23 @@ def _taken_back_long_before(story: Story) -> None:
     story.deliver(7, redelivered=False)  # on a credit that came two before
 
 
+@literal(Linearizable(), Verdict.VALID)
+def _taken_back_as_will_be_seen_only_later(story: Story) -> None:
+    story.end(story.credit(process=9), INFO)
+    story.publish(90, process=3)  # which that one took
+    for id_ in (1, 2, 3, 4):
+        story.publish(id_)
+    mine, others = [story.credit() for _ in range(2)], [story.credit(process=11) for _ in range(3)]
+    story.end(mine[0], value=1, redelivered=False)
+    story.end(mine[1], value=2, redelivered=False)
+    story.end(others[0], value=4, redelivered=False)
+    story.end(story.credit(), value=3, redelivered=False)
+    in_order(story, 50, 51, 52, 53)
+    story.end(others[1], value=1, redelivered=True)
+    story.end(others[2], value=2, redelivered=True)
+    story.drain()
+
+
 @pytest.mark.parametrize("name", LITERAL)
 def test_literal(name: str) -> None:
     write, checker, verdict, options = LITERAL[name]
