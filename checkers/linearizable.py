@@ -80,9 +80,8 @@ class Linearizable(Streamed):
 
     def _alone(self, history: History, options: Mapping[str, Any]) -> Result:
         promise = _promise(bool((history.redelivered >= 0).any()), options)
-        drained = _drains(history) if promise == AT_LEAST_ONCE else {}
         try:
-            found = _judge(Stretch(history), promise, drained, options)
+            found = _judge(Stretch(history), promise, _drains(history), options)
         except Refused as why:
             return Result(self.name, Verdict.UNKNOWN, str(why))
         return self._result(found, options)
@@ -99,15 +98,17 @@ class Linearizable(Streamed):
             if one.alone:
                 return self._alone(one.history, options)
             found = _judge(one, promise, facts.drained, options, decided=parts.anywhere)
-            if one.early and (found.decision is None or found.decision.valid is not False):
-                continue
-            judged.append(replace(found, again=0, odd=()) if one.early else found)
-            parts.anywhere = parts.anywhere or judged[-1].shown is not None
+            if one.early:  # what comes of single messages is found again
+                if found.shown is None:
+                    continue
+                found = replace(found, again=0, odd=())
+            judged.append(found)
+            parts.anywhere = parts.anywhere or found.shown is not None
         return self._result(_joined(judged, facts), options)
 
     def _result(self, found: _Judged, options: Mapping[str, Any]) -> Result:
         counts = {"operations": found.operations, "objects": found.objects, AGAIN: found.again}
-        if not found.operations or found.decision is None:
+        if found.decision is None:
             return Result(self.name, Verdict.NOT_APPLICABLE, f"no operation of a {options['model']}", counts)
         odd = [one for one in (*found.odd, found.strange, found.shown) if one is not None]
         verdict = Verdict.INVALID if odd else VERDICTS[found.decision.valid]
@@ -179,8 +180,7 @@ def _judge(
 def _joined(parts: Sequence[_Judged], facts: Facts) -> _Judged:
     """What came of a history, of which these are the stretches: the first that has no order stands for all."""
     decisions = [part.decision for part in parts if part.decision is not None]
-    decision = next((one for one in decisions if one.valid is False), None)
-    decision = decision or next((one for one in decisions if one.valid is None), None)
+    decision = next((one for one in decisions if one.valid is not True), None)
     if decision is None and decisions:
         each = f"each of {len(decisions):,} stretches has such an order"
         decision = replace(decisions[0], reason=f"of {sum(facts.operations.values()):,} operations {each}")

@@ -209,9 +209,9 @@ def hard() -> Calls:
 
 
 def test_a_search_that_takes_too_long_is_unknown_with_what_was_learnt(binary: Path) -> None:
-    decision = decide(hard(), "fifo-queue", timeout=0.2)
+    decision = decide(hard(), "fifo-queue", timeout=0.5)
     assert (decision.valid, decision.engine) == (None, PORCUPINE)
-    assert decision.reason.startswith("Porcupine ran out of time (200ms); the longest order found takes 1")
+    assert decision.reason.startswith("Porcupine ran out of time (500ms); the longest order found takes 1")
     assert len(decision.longest) > 12
 
 
