@@ -26,12 +26,20 @@ class Tally:
     """How often each of some numbers came, MANY at the most; a byte for each, if they lie close together."""
 
     _BITS = 12
+    _FEW = 1 << 12  # blocks that are there to be had
 
     def __init__(self) -> None:
         self._blocks: dict[int, npt.NDArray[np.uint8]] = {}
+        self._came = 0
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the numbers lie so far apart that it takes more room than they do."""
+        return len(self._blocks) > self._FEW and len(self._blocks) << self._BITS > 64 * self._came
 
     def add(self, numbers: Ints) -> None:
         """Each of these once more."""
+        self._came += len(numbers)
         some, times = np.unique(numbers, return_counts=True)
         for block, mine in self._by_block(some):
             counts = self._blocks.setdefault(block, np.zeros(1 << self._BITS, dtype=np.uint8))
@@ -57,11 +65,12 @@ class Tally:
 class Facts:
     """Of a history of published and consumed messages.
 
-    plain: whether it is one, of messages that are whole numbers, each published once, all rows as we record them; of
-    any other nothing else may be asked. rows: how many. delivered: by queue, how often each message was delivered
-    intact. published: messages. open: invocations that never ended (indices, ascending). polled: lanes that were told
-    that there is nothing. marked: whether any delivery says if it is a repeat. drained: by queue, the index at which
-    it was last seen to be empty after a drain of ours. operations: by queue, publishes and credits that did not fail.
+    plain: whether it is one, of messages that are whole numbers, not too far apart, each published once, all rows as we
+    record them; of any other nothing else may be asked. rows: how many. delivered: by queue, how often each message was
+    delivered intact. published: messages. open: invocations that never ended (indices, ascending). polled: lanes that
+    were told that there is nothing. marked: whether any delivery says if it is a repeat. drained: by queue, the index
+    at which it was last seen to be empty after a drain of ours. operations: by queue, publishes and credits that did
+    not fail.
     """
 
     plain: bool = True
@@ -100,6 +109,7 @@ class Facts:
         for code, number in zip(*np.unique(some.key.codes[failed], return_counts=True), strict=True):
             self._count(some, int(code), -int(number))
         self._messages(some, published, done)
+        self.plain &= not any(tally.sparse for tally in (self.published, *self.delivered.values()))
         self._open(some, asked)
         ours = some.rows("drain", OK)
         for row in ours[some.process[ours] == CONTROLLER].tolist():

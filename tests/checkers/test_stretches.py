@@ -23,6 +23,7 @@ from checkers.base import Checker
 from checkers.linearizable import Linearizable
 from checkers.order import Order
 from checkers.stretches import Rule, Stretches, cuts, facts_of, pieces_of
+from checkers.stretches.facts import Tally
 from tests.checkers.flawed import FLAWS, Flawed
 from tests.checkers.histories import Story, judge, taken_back
 from tests.linearizability.monitors.mutations import Mutant, planted
@@ -395,6 +396,41 @@ def test_a_broken_rule_of_cutting_is_noticed(old: str, new: str) -> None:
         exec(compile(source.replace(old, new), "<mutant>", "exec"), broken.__dict__)
     with patch.object(stretches, "sides", broken.sides), pytest.raises((AssertionError, IndexError)):
         try_all()
+
+
+@pytest.mark.parametrize(
+    ("apart", "few", "plain"), [(1, 1, True), (1 << 20, 1 << 12, True), (1 << 20, 10, False), (-(1 << 20), 10, False)]
+)
+def test_messages_whose_numbers_lie_far_apart_are_judged_at_once(apart: int, few: int, plain: bool) -> None:
+    story = Story()
+    in_order(story, *(number * apart for number in range(1, 30)))
+    read = pieces_of(story.history())
+    with patch.object(Tally, "_FEW", few):
+        facts = facts_of(read)
+    assert facts.plain is plain
+    assert (len(list(Stretches(read, facts, Rule(), 4))) > 1) is plain
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda story: story.publish(1),  # again
+        lambda story: story.did(3, "enqueue", 7),
+        lambda story: story.answer(story.ask(3, "consume", key="q"), "a word"),
+        lambda story: story.end(story.credit(), FAIL, error="empty"),
+        lambda story: story.end(story.credit(), value=1, error="what is this"),
+        lambda story: story.publish(1 << 62),
+    ],
+)
+def test_what_we_do_not_record_so_is_judged_at_once(write: Write) -> None:
+    story = Story()
+    in_order(story, 1, 2)
+    write(story)
+    facts = facts_of(pieces_of(story.history()))
+    assert not facts.plain
+    (only,) = Stretches(pieces_of(story.history()), facts, Rule(), 1)
+    assert only.alone
+    assert only.history.digest() == story.history().digest()
 
 
 OF_LINEARIZABLE = [
