@@ -34,6 +34,7 @@ from checkers.stretches import Facts, Read, Rule, Stretch, Stretches, facts_of
 AS_RECORDED = "as-recorded"
 QUEUES = ("fifo-queue", "bag")
 AGAIN = "redelivered-after-ack"
+SHARE = 8_000_000  # rows of other objects than queues that are judged at once
 SMALL = 60  # operations of a window that somebody may look at; of a larger one those that show it are enough
 SECOND = 10**9
 VERDICTS = {True: Verdict.VALID, False: Verdict.INVALID, None: Verdict.UNKNOWN}
@@ -74,7 +75,7 @@ class Linearizable(Streamed):
     )
 
     def check(self, history: History, options: Mapping[str, Any]) -> Result:
-        if options["model"] in QUEUES and len(history) > stretches.LONG:
+        if len(history) > (stretches.LONG if options["model"] in QUEUES else SHARE):
             return self.stream(stretches.pieces_of(history), options)
         return self._alone(history, options)
 
@@ -88,7 +89,7 @@ class Linearizable(Streamed):
 
     def stream(self, read: Read, options: Mapping[str, Any]) -> Result:
         if options["model"] not in QUEUES:
-            return self._alone(stretches.whole(read), options)
+            return self._of_objects(read, options)
         facts = facts_of(read)
         promise = _promise(facts.marked, options)
         rule = _rule(facts, promise, options)
@@ -104,7 +105,20 @@ class Linearizable(Streamed):
                 found = replace(found, again=0, odd=())
             judged.append(found)
             parts.anywhere = parts.anywhere or found.shown is not None
-        return self._result(_joined(judged, facts), options)
+        counted = [many for many in facts.operations.values() if many]
+        each = f"each of {len(judged):,} stretches has such an order"
+        return self._result(_joined(judged, sum(counted), len(counted), each), options)
+
+    def _of_objects(self, read: Read, options: Mapping[str, Any]) -> Result:
+        """Of objects other than queues, some at a time; but of registers that are read and written together."""
+        if options["model"] == "multi-register":
+            return self._alone(stretches.whole(read), options)
+        found = [_judge(Stretch(share), EXACTLY_ONCE, {}, options) for share in stretches.shares(read, SHARE)]
+        if len(found) == 1:
+            return self._result(found[0], options)
+        operations, objects = sum(one.operations for one in found), sum(one.objects for one in found)
+        each = f"those on each of {len(found):,} groups of objects have such an order"
+        return self._result(_joined(found, operations, objects, each), options)
 
     def _result(self, found: _Judged, options: Mapping[str, Any]) -> Result:
         counts = {"operations": found.operations, "objects": found.objects, AGAIN: found.again}
@@ -177,16 +191,16 @@ def _judge(
     return replace(judged, decision=decision)
 
 
-def _joined(parts: Sequence[_Judged], facts: Facts) -> _Judged:
-    """What came of a history, of which these are the stretches: the first that has no order stands for all."""
+def _joined(parts: Sequence[_Judged], operations: int, objects: int, each: str) -> _Judged:
+    """What came of a history of so many operations, on so many objects, of which these are stretches, or some of the
+    objects: the first that has no order stands for all. each: what is said where all have one."""
     decisions = [part.decision for part in parts if part.decision is not None]
     decision = next((one for one in decisions if one.valid is not True), None)
     if decision is None and decisions:
-        each = f"each of {len(decisions):,} stretches has such an order"
-        decision = replace(decisions[0], reason=f"of {sum(facts.operations.values()):,} operations {each}")
+        decision = replace(decisions[0], reason=f"of {operations:,} operations {each}")
     return _Judged(
-        sum(facts.operations.values()),
-        sum(many > 0 for many in facts.operations.values()),
+        operations,
+        objects,
         sum(part.again for part in parts),
         first(one for part in parts for one in part.odd),
         next((part.strange for part in parts if part.strange is not None), None),

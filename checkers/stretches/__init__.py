@@ -8,7 +8,7 @@ the stretches end depends on its rows only, not on the pieces that it comes in, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +18,24 @@ from chaos.model.op import INVOKE
 from checkers.lanes import NOTHING, Before, after, at_most, beside
 from checkers.stretches.cuts import ALWAYS, Rule, Sides, sides
 from checkers.stretches.facts import Facts
+from checkers.stretches.keys import shares
+from checkers.stretches.read import Read, pieces_of, whole
 
-__all__ = ["ALWAYS", "LONG", "Facts", "Read", "Rule", "Stretch", "Stretches", "facts_of", "pieces_of", "whole"]
+__all__ = [
+    "ALWAYS",
+    "LONG",
+    "Facts",
+    "Read",
+    "Rule",
+    "Stretch",
+    "Stretches",
+    "facts_of",
+    "pieces_of",
+    "shares",
+    "whole",
+]
 
 LONG = 1_000_000  # rows: a history with no more is one stretch; at least as many new ones begin each of a longer one
-PIECE = 1 << 16
-
-Read = Callable[[], Iterator[History]]  # the rows of a history, some at a time, from the first one on at each call
 _TOLD = ("publish", "consume", "ack", "close")
 
 
@@ -88,25 +99,6 @@ def facts_of(read: Read) -> Facts:
     for some in read():
         facts.take(some)
     return facts
-
-
-def pieces_of(history: History) -> Read:
-    """A history that is in memory."""
-
-    def read() -> Iterator[History]:
-        for start in range(0, len(history), PIECE):
-            yield history.take(np.arange(start, min(start + PIECE, len(history))))
-
-    return read
-
-
-def whole(read: Read) -> History:
-    """All of a history."""
-    columns, cut = Columns(), None
-    for some in read():
-        columns.join(some)
-        cut = some.cut
-    return columns.history(cut)
 
 
 def _told(history: History) -> Mask:

@@ -34,7 +34,7 @@ Write = Callable[[Story], None]
 @contextmanager
 def long_from(size: int, piece: int = 7) -> Iterator[None]:
     """As if a history of more rows were long."""
-    with patch.multiple(stretches, LONG=size, PIECE=piece):
+    with patch.object(stretches, "LONG", size), patch("checkers.stretches.read.PIECE", piece):
         yield
 
 
@@ -440,7 +440,8 @@ OF_LINEARIZABLE = [
     ("next((part.shown for part in parts if part.shown is not None), None)", "None"),
     ("first(one for part in parts for one in part.odd)", "()"),
     ("sum(part.again for part in parts)", "0"),
-    ("sum(facts.operations.values()),\n        sum(", "0,\n        sum("),
+    ("_joined(judged, sum(counted), len(counted), each)", "_joined(judged, 0, len(counted), each)"),
+    ("_joined(judged, sum(counted), len(counted), each)", "_joined(judged, sum(counted), 0, each)"),
     ("found = replace(found, again=0, odd=())", "pass"),
 ]  # fmt: skip
 
