@@ -102,16 +102,13 @@ def _streamed(
 
 def _part(request: Any, requests: queue.SimpleQueue[Any], tell: Tell) -> None:
     store, run, split = request
-    wanted = judge.parted(judge.asked(store, run), Split(split))
-    tell("asked", list(wanted))
     spool = Spool()
     try:
-        while True:
-            kind, what = requests.get()
-            if kind == "end":
-                break
-            spool.add(what)
-        spool.cut = what
+        try:
+            wanted = judge.parted(judge.asked(store, run), Split(split))
+            tell("asked", list(wanted))
+        finally:  # what came with the request is no request
+            spool.fill(requests, run)
         part: History | None = None
         for name, one in wanted.items():
             tell("begin", name)
@@ -120,8 +117,6 @@ def _part(request: Any, requests: queue.SimpleQueue[Any], tell: Tell) -> None:
             else:
                 part = part or stretches.whole(spool.read)
                 _pieces(name, partial(_all, one, part), tell)
-    except OSError as error:
-        raise SplitbrainError(f"no room for a part of {run}: {error}") from None
     finally:
         spool.close()
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import queue
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from chaos.model.errors import SplitbrainError
 from chaos.model.history import SCHEMA, History
 from checkers.split import Split, shared
 from checkers.split_stream import Survey
@@ -35,6 +38,20 @@ class Spool:
             some = History.from_table(table)
             self.first = int(some.index[np.argmin(shared(some, Split.KEY))])
         self._file.write(wire.HEAD.pack(len(stream)) + stream)
+
+    def fill(self, requests: queue.SimpleQueue[Any], run: str) -> None:
+        """Take ("rows", stream), ... and ("end", cut), whatever happens. Raises SplitbrainError where there is no
+        room."""
+        trouble: OSError | None = None
+        while (came := requests.get())[0] != "end":
+            try:
+                if trouble is None:
+                    self.add(came[1])
+            except OSError as error:
+                trouble = error
+        self.cut = came[1]
+        if trouble is not None:
+            raise SplitbrainError(f"{run}: no room here for a part of it: {trouble}")
 
     def read(self) -> Iterator[History]:
         """All rows, from the first one on."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import queue
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 
 from benchmarks.store import make
-from chaos.model.errors import BadHistory
+from chaos.model.errors import BadHistory, SplitbrainError
 from chaos.model.history import History
 from checkers import stretches
 from checkers.base import Streamed
 from checkers.split import by_key
 from checkers.stretches import whole
-from results.checking import judge, spool
+from results.checking import child, judge, spool
 from results.checking.spool import Spool
 from results.checking.store import runs_of
 
@@ -86,3 +89,16 @@ def test_a_spool_is_read_again_and_again(store: Path, in_memory: int) -> None:
     assert kept.seen.keys == 1
     assert [at for at, _ in by_key(history)] == [kept.first]
     kept.close()
+
+
+@pytest.mark.parametrize("run", ["there", "not-there"])
+def test_where_a_part_cannot_be_judged_all_that_came_with_it_is_taken(store: Path, run: str) -> None:
+    requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    for message in (("rows", b"1"), ("rows", b"2"), ("end", None)):
+        requests.put(message)
+    name = runs_of(str(store))[0] if run == "there" else run
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with patch.object(Spool, "add", side_effect=full), pytest.raises(SplitbrainError) as told:
+        child._part((str(store), name, "key"), requests, lambda *message: None)
+    assert str(told.value) == f"{name}: no room here for a part of it: [Errno 28] No space left on device"
+    assert requests.empty()
