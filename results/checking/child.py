@@ -34,6 +34,7 @@ from results.checking import judge, wire
 from results.checking.spool import Spool
 
 Tell = Callable[..., None]
+AHEAD = 16  # messages that are read before they are wanted, so that rows which come fast do not pile up
 
 
 def main() -> None:
@@ -44,7 +45,7 @@ def main() -> None:
     def tell(*message: Any) -> None:
         wire.put(answers, message)
 
-    requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    requests: queue.Queue[Any] = queue.Queue(AHEAD)
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     while True:
         kind, *request = requests.get()
@@ -56,7 +57,7 @@ def main() -> None:
             tell("done")
 
 
-def _listen(requests: queue.SimpleQueue[Any]) -> None:
+def _listen(requests: queue.Queue[Any]) -> None:
     source = sys.stdin.buffer
     try:
         while True:
@@ -65,7 +66,7 @@ def _listen(requests: queue.SimpleQueue[Any]) -> None:
         os._exit(0)
 
 
-def _run(request: Any, requests: queue.SimpleQueue[Any], tell: Tell) -> None:
+def _run(request: Any, requests: queue.Queue[Any], tell: Tell) -> None:
     store, run, only, whole = request
     wanted = judge.asked(store, run)
     names = judge.names(wanted, only)
@@ -100,7 +101,7 @@ def _streamed(
     return left
 
 
-def _part(request: Any, requests: queue.SimpleQueue[Any], tell: Tell) -> None:
+def _part(request: Any, requests: queue.Queue[Any], tell: Tell) -> None:
     store, run, split = request
     spool = Spool()
     try:

@@ -39,7 +39,7 @@ class Spool:
             self.first = int(some.index[np.argmin(shared(some, Split.KEY))])
         self._file.write(wire.HEAD.pack(len(stream)) + stream)
 
-    def fill(self, requests: queue.SimpleQueue[Any], run: str) -> None:
+    def fill(self, requests: queue.Queue[Any], run: str) -> None:
         """Take ("rows", stream), ... and ("end", cut), whatever happens. Raises SplitbrainError where there is no
         room."""
         trouble: OSError | None = None

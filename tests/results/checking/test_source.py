@@ -93,7 +93,7 @@ def test_a_spool_is_read_again_and_again(store: Path, in_memory: int) -> None:
 
 @pytest.mark.parametrize("run", ["there", "not-there"])
 def test_where_a_part_cannot_be_judged_all_that_came_with_it_is_taken(store: Path, run: str) -> None:
-    requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    requests: queue.Queue[Any] = queue.Queue()
     for message in (("rows", b"1"), ("rows", b"2"), ("end", None)):
         requests.put(message)
     name = runs_of(str(store))[0] if run == "there" else run
