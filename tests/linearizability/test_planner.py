@@ -209,16 +209,21 @@ def hard() -> Calls:
 
 
 def test_a_search_that_takes_too_long_is_unknown_with_what_was_learnt(binary: Path) -> None:
-    decision = decide(hard(), "fifo-queue", timeout=0.5)
+    decision = decide(hard(), "fifo-queue", timeout=0.2)
     assert (decision.valid, decision.engine) == (None, PORCUPINE)
-    assert decision.reason.startswith("Porcupine ran out of time (500ms); the longest order found takes 1")
+    assert decision.reason.startswith("Porcupine ran out of time (200ms); the longest order found takes 1")
     assert len(decision.longest) > 12
 
 
 def test_a_search_that_takes_too_much_memory_is_unknown(binary: Path) -> None:
     decision = decide(hard(), "fifo-queue", memory=20 << 20)
     assert (decision.valid, decision.engine) == (None, PORCUPINE)
-    assert decision.reason.startswith("Porcupine ran out of memory (20 MiB); the longest order found takes 1")
+    # on a busy machine whoever watches it may be faster than it is itself
+    told = (
+        "Porcupine ran out of memory (20 MiB); the longest order found takes 1",
+        "Porcupine gave no answer: it grew above ",
+    )
+    assert decision.reason.startswith(told)
 
 
 def test_a_worker_that_dies_is_unknown_with_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
