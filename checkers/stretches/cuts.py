@@ -73,9 +73,9 @@ def sides(history: History, facts: Facts, rule: Rule, *, anywhere: bool = False)
     known = those.of >= 0
     left[known] = gone[those.of[known]]
     right[known] = ~gone[those.of[known]]
-    for rows, over in ((credits_.row, credits_.end), (credits_.end, credits_.end)):
-        here = (rows >= 0) & (rows < those.never)
-        past = credits_.settled & (over <= cut[credits_.key])
+    past = credits_.settled & (credits_.end <= cut[credits_.key])
+    for rows in (credits_.row, credits_.end):
+        here = rows < those.never
         left[rows[here]] = (past | credits_.blank)[here]
         right[rows[here]] = (~past | credits_.blank)[here]
     closed = history.rows("close")

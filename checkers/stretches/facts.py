@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from chaos.model.history import NONE, History, Ints, Mask
 from chaos.model.op import CONTROLLER, CORRUPT, FAIL, FOREIGN, INVOKE, OK
-from checkers.columns import coded
+from checkers.columns import coded, deliveries
 from checkers.lanes import Lane, lanes_of
 
 CLIENTS = ("publish", "consume", "ack", "open", "close")
@@ -124,12 +124,12 @@ class Facts:
         again = len(np.unique(new)) < len(new) or bool((self.published.of(new) > 0).any())
         self.plain &= not again
         self.published.add(new)
-        intact = done & (some.value != NONE) & ~np.isin(some.error.codes, _codes(some.error.words, (CORRUPT, FOREIGN)))
+        took = deliveries(some)
         self.marked |= bool((some.redelivered >= 0).any())
-        for code in np.unique(some.key.codes[intact]).tolist():
+        for code in np.unique(some.key.codes[took]).tolist():
             key = some.key.words[code] if code >= 0 else None
-            mine = some.value[intact & (some.key.codes == code)]
-            self.delivered.setdefault(key, Tally()).add(mine)
+            mine = took[some.key.codes[took] == code]
+            self.delivered.setdefault(key, Tally()).add(some.value[mine])
         nothing = np.flatnonzero(done & (some.value == NONE) & (some.error.codes < 0))
         lane = coded(some.process[nothing], some.channel[nothing], some.key.codes[nothing])
         self.polled |= frozenset(lanes_of(some, nothing[np.unique(lane, return_index=True)[1]]))

@@ -27,7 +27,7 @@ from checkers.run import failure
 from results.checking import judge
 from results.checking.apart import Apart, Died, Judged, Limits
 from results.spark import tasks
-from results.spark.scatter import GROUP, SENT, gather, scatter
+from results.spark.scatter import GROUP, PARTS, SENT, gather, scatter
 from results.spark.verdicts import Judge, row_of
 from results.tables.manifest import filesystem
 from results.tables.schema import VERDICTS
@@ -40,7 +40,6 @@ LARGE = 1_000_000  # rows of a history that is cut
 PACKS_A_CORE = 4
 BYTES_A_ROW, BYTES_A_ROW_STREAMED = 5, 60  # of files, about; of Parquet at the least
 USUAL = Limits()
-PARTS = 4000  # of one run, at most; and tasks that judge parts
 
 # Rows of VERDICTS; or of a run that cannot be judged only `run`, and in `bad` why. `result`: pickled.
 JUDGED = pa.schema([*VERDICTS, ("result", pa.binary()), ("bad", pa.string())])

@@ -25,7 +25,7 @@ from results.checking import judge
 SENT = pa.schema([("n", pa.int32()), ("split", pa.string()), ("part", pa.int32()), ("cut", pa.string()), *SCHEMA])
 Rows = Iterator[pa.RecordBatch]
 GROUP = ("n", "split", "part")
-KEYS = 4000  # each has a part of its own; of a run with more, some share one
+PARTS = 4000  # of one run, at most: of more keys, which else have one each, some share one
 
 
 def scatter(piece: dict[str, Any]) -> Rows:
@@ -41,7 +41,7 @@ def scatter(piece: dict[str, Any]) -> Rows:
             seen.take(some)
     cutters = []
     for split in splits:
-        parts = piece["parts"] if split is Split.MESSAGE else min(seen.keys, KEYS)
+        parts = piece["parts"] if split is Split.MESSAGE else min(seen.keys, PARTS)
         if split is Split.MESSAGE or seen.keys > 1:
             cutters.append(Cutter(split, parts, seen))
     left = seen.rows  # a stream that still grew is read as far as it was looked at
